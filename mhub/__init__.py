@@ -1,0 +1,17 @@
+"""mhub: an MQTT broker on Twisted.
+
+The rooms of the house; `docs/architecture.md` walks a message through them.
+
+    wire      bytes <-> packets                          sans-I/O, compiled
+    core      sessions, routing, retained, wills         sans-I/O, compiled
+    net       sockets <-> core
+    config    TOML -> settings, checked once
+    tap       what `twistd mhub` starts: everything is wired there
+    cli       the `mhub` command
+    bench     `mhub bench`, a load generator for any MQTT broker
+    build     which build runs: compiled or pure
+"""
+
+from typing import Final
+
+__version__: Final = "0.1.0"
