@@ -104,4 +104,5 @@ def say(text: str) -> None:
         pass
 
 
-main()
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""setup.py ships every module, and compiles or not as MHUB_PURE and the machine say."""
+
+import sys
+
+from setuptools import find_packages
+from setuptools.errors import CompileError
+from twisted.trial.unittest import SynchronousTestCase
+
+from mhub import build
+from tests.packaging.tree import ROOT, load_setup, modules
+
+WHEEL = ["setup.py", "bdist_wheel"]
+EDITABLE = ["setup.py", "editable_wheel"]
+METADATA = ["setup.py", "egg_info"]
+EXTENSION = object()
+
+
+class SwitchTests(SynchronousTestCase):
+    """What main() hands to setuptools.setup: extensions, or none."""
+
+    def setUp(self) -> None:
+        self.setup = load_setup()
+        self.said: list[str] = []
+        self.packaged: list[list[object]] = []
+        self.patch(self.setup, "say", self.said.append)
+        self.patch(self.setup, "package", self.packaged.append)
+        self.patch(self.setup, "check_compiler", lambda: None)
+        self.patch(self.setup, "extensions", lambda: [EXTENSION])
+
+    def run_main(self, argv: list[str], switch: str = "") -> None:
+        self.patch(sys, "argv", argv)
+        self.patch(self.setup.os, "environ", {"MHUB_PURE": switch} if switch else {})
+        self.setup.main()
+
+    def without_compiler(self) -> None:
+        def fail() -> None:
+            raise CompileError("no cc here")
+
+        self.patch(self.setup, "check_compiler", fail)
+
+    def test_an_install_compiles(self) -> None:
+        self.run_main(WHEEL)
+        self.assertEqual((self.packaged, self.said), ([[EXTENSION]], []))
+
+    def test_mhub_pure_1_does_not_compile(self) -> None:
+        self.run_main(WHEEL, switch="1")
+        self.assertEqual((self.packaged, self.said), ([[]], []))
+
+    def test_without_a_compiler_it_installs_pure_and_says_why(self) -> None:
+        self.without_compiler()
+        self.run_main(WHEEL)
+        self.assertEqual(self.packaged, [[]])
+        self.assertIn("NOT compiled", self.said[0])
+        self.assertIn("no cc here", self.said[0])
+
+    def test_a_compile_that_fails_is_packaged_again_without_it(self) -> None:
+        def package(extensions: list[object]) -> None:
+            self.packaged.append(extensions)
+            if extensions:
+                raise SystemExit("error: command 'gcc' failed")
+
+        self.patch(self.setup, "package", package)
+        self.run_main(WHEEL)
+        self.assertEqual(self.packaged, [[EXTENSION], []])
+        self.assertEqual(len(self.said), 1)
+
+    def test_mhub_pure_0_fails_rather_than_not_compile(self) -> None:
+        self.without_compiler()
+        self.assertRaises(CompileError, self.run_main, WHEEL, switch="0")
+        self.assertEqual(self.packaged, [])
+
+    def test_an_editable_install_compiles_only_when_told_to(self) -> None:
+        self.run_main(EDITABLE)
+        self.run_main(EDITABLE, switch="0")
+        self.assertEqual(self.packaged, [[], [EXTENSION]])
+
+    def test_asking_for_metadata_does_not_compile(self) -> None:
+        self.run_main(METADATA)
+        self.assertEqual((self.packaged, self.said), ([[]], []))
+
+    def test_an_unknown_value_of_the_switch_is_an_error(self) -> None:
+        error = self.assertRaises(SystemExit, self.run_main, WHEEL, switch="yes")
+        self.assertIn("MHUB_PURE=yes", str(error))
+
+
+class ContentsTests(SynchronousTestCase):
+    def test_every_module_is_in_a_package(self) -> None:
+        """setuptools leaves out, without a word, a directory that has no `__init__`."""
+        packages = set(find_packages(str(ROOT), include=["mhub", "mhub.*"]))
+        homes = {
+            name if path.name == "__init__.py" else name.rpartition(".")[0]
+            for name, path in modules().items()
+        }
+        self.assertEqual(homes - packages, set())
+
+    def test_twisted_stays_twisteds(self) -> None:
+        """An `__init__` in these directories would hide Twisted itself, or its plugins."""
+        self.assertEqual(list(ROOT.glob("twisted/**/__init__.py")), [])
+
+    def test_what_build_looks_at_is_what_setup_compiles(self) -> None:
+        patterns = load_setup().COMPILED
+        for package in build.PACKAGES:
+            self.assertIn(package.replace(".", "/") + "/*.py", patterns)
