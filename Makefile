@@ -1,0 +1,81 @@
+# What there is to type here: `make help`.
+#
+# Everything happens in the virtual environment .venv, made when first needed.  The files .venv/.*
+# remember what was done there; what depends on a changed source is done again.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/pip --disable-pip-version-check
+SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.py')
+
+export PYTHON
+
+.PHONY: help run test bench lint format wheel clean-ext clean
+
+help:
+	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
+	@echo "make test       all tests, on the pure and on the compiled build"
+	@echo "make bench      throughput and latency of this broker on this machine"
+	@echo "make lint       ruff, and mypy in strict mode"
+	@echo "make format     let ruff format the sources"
+	@echo "make wheel      a wheel in dist/, compiled for this machine"
+	@echo "make clean-ext  remove compiled modules that lie in the source tree"
+	@echo "make clean      remove all that make has made"
+
+run: $(VENV)/.installed
+	@scripts/run docs/examples/quickstart.toml
+
+test: $(VENV)/.compiled
+	@scripts/need clients || echo "The tests that use these clients are skipped."
+	@$(BIN)/python tests/run.py
+
+bench: $(VENV)/.compiled
+	@scripts/bench
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+wheel: $(VENV)/.dev
+	@scripts/need compiler
+	rm -rf build/lib* build/bdist* dist
+	MHUB_PURE=0 $(PIP) wheel --no-deps --wheel-dir dist .
+
+clean-ext:
+	find . -path './$(VENV)' -prune -o -name '*.so' -exec rm -f {} +
+	rm -rf build
+
+clean: clean-ext
+	rm -rf $(VENV) dist *.egg-info .mypy_cache .ruff_cache .hypothesis _trial_temp*
+	find . -name __pycache__ -prune -exec rm -rf {} +
+	rm -f twisted/plugins/dropin.cache
+
+$(VENV)/.made:
+	@scripts/need venv
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# For users: as pip does it, which compiles if there is a compiler.
+$(VENV)/.installed: $(SOURCES) $(VENV)/.made
+	rm -rf build/lib* build/bdist*
+	$(PIP) install .
+	@$(BIN)/mhub --version
+	@touch $@
+
+# For developers: the tools, once; and mhub, compiled without fail, whenever a source changed.
+$(VENV)/.dev: pyproject.toml $(VENV)/.made
+	$(BIN)/python scripts/requirements > $(VENV)/requirements.txt
+	$(PIP) install --quiet --requirement $(VENV)/requirements.txt
+	@touch $@
+
+$(VENV)/.compiled: $(SOURCES) $(VENV)/.dev
+	@scripts/need compiler
+	rm -rf build/lib* build/bdist*
+	MHUB_PURE=0 $(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall .
+	@touch $(VENV)/.installed $@
