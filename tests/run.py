@@ -87,8 +87,8 @@ def _run_here(options: argparse.Namespace) -> int:
 
     style = reporter.TreeReporter if options.verbose else reporter.TextReporter
     suite = runner.TestLoader().loadByNames(options.names, recurse=True)
-    scratch = ROOT / "build" / f"trial-{options.build}"
-    scratch.parent.mkdir(exist_ok=True)
+    # A directory of this name trial numbers, should another run be using it.
+    scratch = ROOT / "build" / options.build / "_trial_temp"
     result = runner.TrialRunner(style, workingDirectory=str(scratch)).run(suite)
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
     passed = result.successes + len(result.expectedFailures)
