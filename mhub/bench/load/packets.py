@@ -1,0 +1,102 @@
+"""What a client says: CONNECT, SUBSCRIBE, and PUBLISH in batches.
+
+A batch is one frame, repeated, with the bytes that differ put in afterwards, a column at a time.
+For that the packet identifier runs in step with the sequence number: its low byte is the same.
+So within 256 messages only that one byte changes, and cutting a batch costs a few nanoseconds a
+message, compiled or not.
+
+    payload = run:4  publisher:2  sequence:4  time:6  filler        (big-endian; time in ns)
+"""
+
+from typing import Final
+
+HEAD_SIZE: Final = 16
+MOST_PUBLISHERS: Final = 65536
+MOST_PACKET: Final = 268_435_455
+PINGREQ: Final = b"\xc0\x00"
+DISCONNECT: Final = b"\xe0\x00"
+
+FIRST_ID: Final = 256
+IDS: Final = 65280
+"""Packet identifiers are FIRST_ID + sequence % IDS: never 0, the low byte that of the sequence."""
+
+_COUNTING: Final = bytes(range(256))
+
+
+def remaining_length(size: int) -> bytes:
+    """`size` as MQTT writes lengths: seven bits a byte, the low ones first."""
+    out = bytearray()
+    while True:
+        size, low = size >> 7, size & 127
+        if not size:
+            out.append(low)
+            return bytes(out)
+        out.append(low | 128)
+
+
+def string(text: str) -> bytes:
+    data = text.encode()
+    return len(data).to_bytes(2, "big") + data
+
+
+def packet(head: int, body: bytes) -> bytes:
+    return bytes((head,)) + remaining_length(len(body)) + body
+
+
+def connect(
+    client_id: str, version: int, keepalive_s: int, username: str | None, password: str | None
+) -> bytes:
+    flags = 0x02  # clean session: a bench leaves nothing behind
+    tail = string(client_id)
+    if username is not None:
+        flags |= 0x80
+        tail += string(username)
+        if password is not None:
+            flags |= 0x40
+            tail += string(password)
+    head = string("MQTT") + bytes((version, flags)) + keepalive_s.to_bytes(2, "big")
+    return packet(0x10, head + (b"\x00" if version == 5 else b"") + tail)
+
+
+def subscribe(packet_id: int, topic_filter: str, qos: int, version: int) -> bytes:
+    properties = b"\x00" if version == 5 else b""
+    body = packet_id.to_bytes(2, "big") + properties + string(topic_filter) + bytes((qos,))
+    return packet(0x82, body)
+
+
+class PublishFrames:
+    """The PUBLISH packets of one publisher on one topic, each of the same length."""
+
+    def __init__(
+        self, topic: str, qos: int, size: int, version: int, run: int, publisher: int
+    ) -> None:
+        properties = b"\x00" if version == 5 else b""
+        name = string(topic)
+        body = len(name) + (2 if qos else 0) + len(properties) + size
+        start = bytes((0x30 | qos << 1,)) + remaining_length(body) + name
+        fixed = properties + run.to_bytes(4, "big") + publisher.to_bytes(2, "big")
+        self.qos = qos
+        self.length = len(start) + body - len(name)
+        self._before_id = start
+        self._before_seq = fixed if qos else start + fixed
+        self._filler = b"x" * (size - HEAD_SIZE)
+        self._id_low = len(start) + 1
+        self._seq_low = self.length - size + HEAD_SIZE - 7
+
+    def cut(self, seq: int, time_ns: int, count: int) -> bytes:
+        """`count` messages from number `seq` on, of one moment, not beyond a multiple of 256."""
+        tail = seq.to_bytes(4, "big") + time_ns.to_bytes(6, "big") + self._filler
+        if self.qos:
+            packet_id = (FIRST_ID + seq % IDS).to_bytes(2, "big")
+            frame = self._before_id + packet_id + self._before_seq + tail
+        else:
+            frame = self._before_seq + tail
+        if count == 1:
+            return frame
+        block = bytearray(frame * count)
+        low = seq & 255
+        column = _COUNTING[low : low + count]
+        block[self._seq_low :: self.length] = column
+        if self.qos:
+            block[self._id_low :: self.length] = column
+        return bytes(block)
