@@ -1,0 +1,23 @@
+"""The broker itself: sessions, routing, retained messages, wills, limits.
+
+Sans-I/O and compiled by mypyc: no twisted, no zope, no clock (`now` is an argument), no logging.
+Imports `mhub.wire` and the standard library.  The world is reached through the ports alone.
+
+    limits      what a listener allows its clients
+    ports       what the core needs from the world: outlet, events, authorizer, exchange
+    stats       counters, plain integers
+    timers      one wheel for every deadline
+    tree        topic names -> values, searched by filter (retained messages, cached routes)
+    filters     topic filters -> subscriptions, searched by topic
+    router      topic -> who gets it, cached
+    shared      groups of $share subscribers
+    session     what a client has here, connected or not: subscriptions, queue, in flight
+    connection  one network connection: packets in, frames out
+    admission   CONNECT: who it is, which session, what the CONNACK says
+    retained    retained messages
+    hub         owns all of it; publish, flush, tick
+    sys         the $SYS topics
+
+    Connection.receive(data, now) -> Hub.publish(message, route) -> Session.deliver(...)
+                                  -> frames gather in Connection.out -> Hub.flush() -> Outlet.write
+"""

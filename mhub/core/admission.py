@@ -1,0 +1,288 @@
+"""CONNECT and AUTH: who it is, which session it gets, what the CONNACK says."""
+
+from typing import TYPE_CHECKING
+
+from mhub.core.connection import AUTHENTICATING, READY, Connection
+from mhub.core.limits import Limits
+from mhub.core.ports import CONTINUE, FAILURE, Method, Step
+from mhub.wire import decode, encode, properties, reasons
+from mhub.wire.errors import ProtocolFault
+from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
+from mhub.wire.topics import check_name
+
+if TYPE_CHECKING:
+    from mhub.core.hub import Hub
+    from mhub.core.session import Session
+
+CONNACK_REASONS = frozenset(
+    {
+        reasons.UNSPECIFIED,
+        reasons.MALFORMED_PACKET,
+        reasons.PROTOCOL_ERROR,
+        reasons.IMPLEMENTATION_SPECIFIC,
+        reasons.UNSUPPORTED_VERSION,
+        reasons.CLIENT_ID_NOT_VALID,
+        reasons.BAD_USER_OR_PASSWORD,
+        reasons.NOT_AUTHORIZED,
+        reasons.SERVER_UNAVAILABLE,
+        reasons.SERVER_BUSY,
+        reasons.BANNED,
+        reasons.BAD_AUTHENTICATION_METHOD,
+        reasons.TOPIC_NAME_INVALID,
+        reasons.PACKET_TOO_LARGE,
+        reasons.QUOTA_EXCEEDED,
+        reasons.PAYLOAD_FORMAT_INVALID,
+        reasons.RETAIN_NOT_SUPPORTED,
+        reasons.QOS_NOT_SUPPORTED,
+        reasons.USE_ANOTHER_SERVER,
+        reasons.SERVER_MOVED,
+        reasons.CONNECTION_RATE_EXCEEDED,
+    }
+)  # [MQTT-3.2.2-8]
+
+
+class Admission:
+    def __init__(self, hub: "Hub") -> None:
+        self.hub = hub
+        self.methods: dict[str, Method] = {}
+
+    def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
+        allowed = connection.limits
+        version, pos = decode.connect_version(data, body, end)
+        if version == 0:  # [MQTT-3.1.2-2]
+            connection.write(encode.connack_v3(False, reasons.V3_UNACCEPTABLE_VERSION))
+            self._tell(connection, reasons.UNSUPPORTED_VERSION, "unknown protocol level")
+            connection.close(reasons.UNSUPPORTED_VERSION, "")
+            return
+        connection.version = version
+        if version not in allowed.versions:
+            raise ProtocolFault(
+                reasons.UNSUPPORTED_VERSION,
+                f"MQTT {VERSION_NAMES[version]} is switched off on this listener",
+            )
+        packet = decode.connect(data, pos, end, version)
+        if version == V5:
+            given = packet.properties
+            connection.max_packet_out = given.number(
+                properties.MAXIMUM_PACKET_SIZE, connection.max_packet_out
+            )
+            connection.problem_info = given.number(properties.REQUEST_PROBLEM_INFO, 1) == 1
+        if allowed.username_as_client_id and packet.username is not None:
+            packet.client_id = packet.username
+        self._check_will(connection, packet)
+        method = packet.properties.texts.get(properties.AUTH_METHOD)
+        if method is not None:
+            self._begin_exchange(connection, packet, method)
+            return
+        if not allowed.allow_anonymous and not connection.identity:
+            raise ProtocolFault(reasons.NOT_AUTHORIZED, "anonymous clients are not allowed here")
+        username = connection.identity or packet.username or ""
+        self._accept(connection, packet, username, b"")
+
+    def _check_will(self, connection: Connection, packet: Connect) -> None:
+        will = packet.will
+        if will is None:
+            return
+        allowed = connection.limits
+        if will.qos > allowed.max_qos:  # [MQTT-3.2.2-12]
+            raise ProtocolFault(reasons.QOS_NOT_SUPPORTED, f"will QoS {will.qos}")
+        if will.retain and not allowed.retain_available:  # [MQTT-3.2.2-13]
+            raise ProtocolFault(reasons.RETAIN_NOT_SUPPORTED, "a retained will")
+        if allowed.mount_point:
+            will.topic = allowed.mount_point + will.topic
+            will.topic_data = will.topic.encode("utf-8")
+        check_name(will.topic, self.hub.router.max_levels)
+        route = self.hub.router.find(will.topic_data)
+        will.topic_field = route.topic_field
+        authorizer = self.hub.authorizer
+        if route.reserved or (
+            authorizer is not None and not authorizer.may_publish(connection, will.topic)
+        ):
+            raise ProtocolFault(reasons.NOT_AUTHORIZED, f"no will may be left for {will.topic!r}")
+
+    # Enhanced authentication
+
+    def _begin_exchange(self, connection: Connection, packet: Connect, name: str) -> None:
+        method = self.methods.get(name)
+        if method is None:  # [MQTT-4.12.0-1]
+            raise ProtocolFault(
+                reasons.BAD_AUTHENTICATION_METHOD, f"no authentication method {name[:40]!r}"
+            )
+        connection.state = AUTHENTICATING
+        connection.auth_method = name
+        connection.pending = packet
+        connection.exchange = method()
+        self._step(connection, packet.properties.binary.get(properties.AUTH_DATA, b""))
+
+    def auth(self, connection: Connection, data: bytes, body: int, end: int) -> None:
+        if connection.version != V5 or not connection.auth_method:  # [MQTT-4.12.0-7]
+            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH without an authentication method")
+        packet = decode.auth(data, body, end)
+        if packet.method != connection.auth_method:  # [MQTT-4.12.0-5, MQTT-4.12.1-1]
+            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH names another method than CONNECT")
+        again = packet.reason == reasons.REAUTHENTICATE
+        if again:
+            if connection.state != READY or connection.exchange is not None:
+                raise ProtocolFault(reasons.PROTOCOL_ERROR, "re-authentication at a wrong time")
+            connection.exchange = self.methods[connection.auth_method]()
+        elif connection.exchange is None:
+            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH outside of an exchange")
+        self._step(connection, packet.data)
+
+    def _step(self, connection: Connection, data: bytes) -> None:
+        exchange = connection.exchange
+        assert exchange is not None
+        step: Step = exchange.step(data)
+        method = connection.auth_method
+        if step.outcome == CONTINUE:  # [MQTT-4.12.0-2]
+            connection.write(encode.auth(reasons.CONTINUE_AUTHENTICATION, method, step.data))
+            return
+        connection.exchange = None
+        if step.outcome == FAILURE:  # [MQTT-4.12.0-4, MQTT-4.12.1-2]
+            raise ProtocolFault(reasons.NOT_AUTHORIZED, step.text)
+        packet = connection.pending
+        if packet is None:  # it was a re-authentication
+            session = connection.session
+            if session is not None and session.username != step.username:
+                raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as somebody else")
+            connection.write(encode.auth(reasons.SUCCESS, method, step.data))
+            return
+        connection.pending = None
+        self._accept(connection, packet, step.username, step.data)
+
+    # The answer
+
+    def _accept(
+        self, connection: Connection, packet: Connect, username: str, auth_data: bytes
+    ) -> None:
+        hub = self.hub
+        allowed = connection.limits
+        client_id, assigned = self._client_id(connection, packet)
+        keepalive_s = packet.keepalive_s
+        if keepalive_s > allowed.max_keepalive_s or (
+            keepalive_s == 0 and not allowed.allow_keepalive_off
+        ):
+            if packet.version < V5:  # it cannot be told another value
+                raise ProtocolFault(
+                    reasons.CLIENT_ID_NOT_VALID,
+                    f"keep-alive {keepalive_s} s, at most {allowed.max_keepalive_s} s are allowed",
+                )
+            keepalive_s = allowed.max_keepalive_s
+        given = packet.properties
+        if packet.version == V5:
+            expiry_s = given.number(properties.SESSION_EXPIRY, 0)
+            expiry_s = min(expiry_s, allowed.max_session_expiry_s)
+        else:
+            expiry_s = 0 if packet.clean else allowed.session_expiry_v3_s
+        connection.client_id = client_id
+        session, present = hub.attach(connection, packet.clean)
+        session.username = username
+        session.expiry_s = expiry_s
+        session.will = packet.will
+        session.will_delay_s = packet.will_delay_s
+        session.window = min(
+            given.number(properties.RECEIVE_MAXIMUM, allowed.max_inflight), allowed.max_inflight
+        )
+        connection.max_aliases_out = min(
+            given.number(properties.TOPIC_ALIAS_MAXIMUM, 0), allowed.max_topic_alias_out
+        )
+        connection.keepalive_s = keepalive_s
+        if keepalive_s:
+            hub.wheel.arm(connection, hub.now + 1.5 * keepalive_s)
+        connection.state = READY
+        if packet.version < V5:
+            connection.write(encode.connack_v3(present, 0))
+        else:
+            answer = self._capabilities(connection, packet, session, assigned, auth_data)
+            connack = encode.connack_v5(present, 0, answer)
+            if len(connack) > connection.max_packet_out:
+                raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
+            connection.write(connack)
+        hub.events.connected(connection)
+        session.resume()
+        session.pump(hub.portion)
+
+    def _client_id(self, connection: Connection, packet: Connect) -> tuple[str, bool]:
+        """The client id to use, and whether it was made here."""
+        allowed = connection.limits
+        client_id = packet.client_id
+        if not client_id:
+            if not allowed.allow_empty_client_id or packet.version == V31:
+                raise ProtocolFault(reasons.CLIENT_ID_NOT_VALID, "an empty client id")
+            if packet.version < V5 and not packet.clean:  # [MQTT-3.1.3-8]
+                raise ProtocolFault(
+                    reasons.CLIENT_ID_NOT_VALID, "an empty client id for a session to keep"
+                )
+            client_id = allowed.client_id_prefix + self.hub.token()
+            while client_id in self.hub.sessions:  # [MQTT-3.2.2-16]
+                client_id = allowed.client_id_prefix + self.hub.token()
+            return client_id, True
+        longest = allowed.max_client_id_length
+        if packet.version == V31:
+            longest = min(longest, allowed.max_client_id_length_v31)
+        if len(client_id) > longest:  # [MQTT-3.1.3-9, MQTT-3.1.3-8]
+            raise ProtocolFault(
+                reasons.CLIENT_ID_NOT_VALID,
+                f"a client id of {len(client_id)} characters, {longest} are allowed",
+            )
+        return client_id, False
+
+    def _capabilities(
+        self,
+        connection: Connection,
+        packet: Connect,
+        session: "Session",
+        assigned: bool,
+        auth_data: bytes,
+    ) -> bytes:
+        """The properties of a CONNACK: what differs from the client's wish or MQTT's default."""
+        allowed = connection.limits
+        wish = packet.properties.number(properties.SESSION_EXPIRY, 0)
+        answer = b""
+        if session.expiry_s != wish:
+            answer += properties.number(properties.SESSION_EXPIRY, session.expiry_s)
+        answer += _offer(allowed)
+        if assigned:
+            answer += properties.text(properties.ASSIGNED_CLIENT_ID, connection.client_id)
+        if connection.keepalive_s != packet.keepalive_s:
+            answer += properties.number(properties.SERVER_KEEP_ALIVE, connection.keepalive_s)
+        if connection.auth_method:
+            answer += properties.text(properties.AUTH_METHOD, connection.auth_method)
+            if auth_data:
+                answer += properties.binary(properties.AUTH_DATA, auth_data)
+        return answer
+
+    def refuse(self, connection: Connection, reason: int, text: str) -> None:
+        """Say no to a CONNECT, where the client's version has words for it; the caller closes."""
+        if connection.version == V5:
+            code = reason if reason in CONNACK_REASONS else reasons.PROTOCOL_ERROR
+            refusal = encode.refusal_v5(code, text, connection.max_packet_out)
+            if len(refusal) <= connection.max_packet_out:
+                connection.write(refusal)
+        elif connection.version:
+            code_or_none = reasons.V3_RETURN_CODES.get(reason)
+            if code_or_none is not None:
+                connection.write(encode.connack_v3(False, code_or_none))
+        self._tell(connection, reason, text)
+
+    def _tell(self, connection: Connection, reason: int, text: str) -> None:
+        self.hub.stats.connections_refused += 1
+        self.hub.events.refused(connection, reason, text)
+
+
+def _offer(allowed: Limits) -> bytes:
+    """The part of a CONNACK that is the same for every client of a listener."""
+    offer = properties.number(properties.MAXIMUM_PACKET_SIZE, allowed.max_packet_size)
+    if allowed.receive_maximum < 65535:
+        offer += properties.number(properties.RECEIVE_MAXIMUM, allowed.receive_maximum)
+    if allowed.max_topic_alias:
+        offer += properties.number(properties.TOPIC_ALIAS_MAXIMUM, allowed.max_topic_alias)
+    if allowed.max_qos < 2:  # [MQTT-3.2.2-9]
+        offer += properties.number(properties.MAXIMUM_QOS, allowed.max_qos)
+    if not allowed.retain_available:
+        offer += properties.number(properties.RETAIN_AVAILABLE, 0)
+    if not allowed.wildcard_subscriptions:
+        offer += properties.number(properties.WILDCARD_AVAILABLE, 0)
+    if not allowed.shared_subscriptions:
+        offer += properties.number(properties.SHARED_AVAILABLE, 0)
+    return offer

@@ -1,0 +1,551 @@
+"""One network connection: packets in, frames out.
+
+    receive(data, now)   everything that one read brought; cuts it into packets and acts on each
+    out                  frames that wait for the end of the turn, when the hub flushes them at once
+    blocked              the socket takes no more: publishes wait in the session's queue meanwhile
+
+States: NEW -> (AUTHENTICATING ->) READY -> CLOSED.  A fault of the peer ends in fail(): the reason
+goes to an MQTT 5 client, the connection closes, the will is published.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from mhub.core.limits import Limits
+from mhub.core.ports import Exchange, Outlet
+from mhub.core.timers import Timed
+from mhub.wire import decode, encode, reasons
+from mhub.wire import packets as kinds
+from mhub.wire.errors import ProtocolFault
+from mhub.wire.packets import V5
+from mhub.wire.primitives import BYTES, malformed
+from mhub.wire.publish import Publish, encode_v3, encode_v5, topic_field, with_expiry
+from mhub.wire.publish import decode as decode_publish
+
+if TYPE_CHECKING:
+    from mhub.core.hub import Hub
+    from mhub.core.session import Session
+
+NEW: Final = 0
+AUTHENTICATING: Final = 1
+READY: Final = 2
+CLOSED: Final = 3
+
+# Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
+FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
+
+HELD_BYTES: Final = 64 * 1024
+"""Replies held for a client that does not read them; beyond, nothing more is read from it."""
+
+UNLIMITED: Final = 1 << 28
+"""More than any packet has."""
+
+
+class Connection(Timed):
+    def __init__(self, hub: "Hub", outlet: Outlet, allowed: Limits, now: float) -> None:
+        super().__init__()
+        self.hub = hub
+        self.outlet = outlet
+        self.limits = allowed
+        self.peer = ""  # address, for logs
+        self.listener = ""  # name, for logs
+        self.identity = ""  # from a client certificate or the socket's peer
+        self.version = 0
+        self.state = NEW
+        self.session: Session | None = None
+        self.client_id = ""
+        self.connected_at = now
+        self.heard_at = now
+        self.keepalive_s = 0
+        self.max_packet_in = allowed.max_packet_size
+        self.max_packet_out = UNLIMITED
+        self.problem_info = True
+        self.partial: bytearray | None = None  # the beginning of a packet
+        self.needed = 0  # bytes until it is worth looking again
+        self.out: list[bytes] = []
+        self.dirty = False
+        self.blocked = False
+        self.held_bytes = 0
+        self.paused = False
+        self.unfinished = False  # listed with the hub, to go on in the next turn
+        self.aliases_in: dict[int, bytes] | None = None
+        self.aliases_out: dict[str, int] | None = None
+        self.max_aliases_out = 0
+        self.exchange: Exchange | None = None
+        self.pending: kinds.Connect | None = None  # the CONNECT while AUTHENTICATING
+        self.auth_method = ""
+        hub.wheel.arm(self, now + allowed.connect_timeout_s)
+
+    # Bytes in
+
+    def receive(self, data: bytes, now: float) -> None:
+        """Handle what one read brought."""
+        hub = self.hub
+        hub.now = now
+        self.heard_at = now
+        hub.stats.bytes_received += len(data)
+        if self.partial is not None:
+            self.partial += data
+            if len(self.partial) < self.needed:
+                return
+            data = bytes(self.partial)
+            self.partial = None
+        self._handle(data)
+
+    def _handle(self, data: bytes) -> None:
+        """All whole packets of data; the rest is kept."""
+        hub = self.hub
+        size = len(data)
+        pos = 0
+        needed = 0
+        try:
+            while pos < size and self.state != CLOSED:
+                if hub.work >= hub.work_per_turn:
+                    hub.continue_later(self)
+                    self._pause()
+                    break
+                first = data[pos]
+                if pos + 1 < size and data[pos + 1] < 0x80:
+                    body = pos + 2
+                    end = body + data[pos + 1]
+                else:
+                    body, end = decode.frame(data, pos, size)
+                    if end == 0:
+                        needed = size - pos + 1
+                        break
+                    self._check_length(data, pos, body, end)
+                if end > size:
+                    needed = end - pos
+                    if end - pos > self.max_packet_in:
+                        self._check_length(data, pos, body, end)
+                    break
+                if first >> 4 == kinds.PUBLISH and self.state == READY:
+                    self._on_publish(data, first, body, end)
+                else:
+                    self._on_packet(data, first, body, end)
+                pos = end
+        except ProtocolFault as fault:
+            hub.stats.protocol_errors += 1
+            self.fail(fault.reason, fault.text)
+        if pos < size and self.state != CLOSED:
+            self.partial = bytearray(data[pos:] if pos else data)
+            self.needed = needed
+
+    def _check_length(self, data: bytes, pos: int, body: int, end: int) -> None:
+        if self.state == NEW and data[pos] != 0x10:
+            raise self._not_connect(data[pos])
+        if end - pos > self.max_packet_in:
+            raise ProtocolFault(
+                reasons.PACKET_TOO_LARGE,
+                f"a packet of {end - pos} bytes, {self.max_packet_in} are allowed",
+            )
+        if self.version == V5 and body - pos > 2 and data[body - 1] == 0:
+            raise malformed("the remaining length is longer than it needs to be")
+
+    def _not_connect(self, first: int) -> ProtocolFault:
+        return ProtocolFault(
+            reasons.PROTOCOL_ERROR, f"{kinds.NAMES[first >> 4]} where CONNECT has to be"
+        )
+
+    def _on_packet(self, data: bytes, first: int, body: int, end: int) -> None:
+        """Any packet but a PUBLISH of a connected client."""
+        kind = first >> 4
+        self.hub.stats.packets_received += 1
+        if first & 0x0F != FLAGS[kind] and kind != kinds.PUBLISH:
+            if self.state == NEW:
+                raise self._not_connect(first)
+            raise malformed(f"wrong flags in {kinds.NAMES[kind]}")
+        if self.state == NEW:
+            if kind != kinds.CONNECT:  # [MQTT-3.1.0-1]
+                raise self._not_connect(first)
+            self._on_connect(data, body, end)
+        elif kind == kinds.AUTH:
+            self._on_auth(data, body, end)
+        elif self.state == AUTHENTICATING:
+            if kind != kinds.DISCONNECT:  # [MQTT-3.1.2-30]
+                raise ProtocolFault(
+                    reasons.PROTOCOL_ERROR, f"{kinds.NAMES[kind]} during authentication"
+                )
+            self._on_disconnect(data, body, end)
+        elif kind == kinds.PUBACK:
+            self._on_puback(data, body, end)
+        elif kind == kinds.PUBREC:
+            pid, reason = self._ack(data, body, end, reasons.PUBLISH_REPLIES)
+            self._session().pubrec(pid, reason, self)
+        elif kind == kinds.PUBREL:
+            self._on_pubrel(data, body, end)
+        elif kind == kinds.PUBCOMP:
+            pid, _ = self._ack(data, body, end, reasons.RELEASE_REPLIES)
+            self._session().pubcomp(pid)
+        elif kind == kinds.PINGREQ:
+            decode.empty(body, end)
+            self.write(encode.PINGRESP)
+        elif kind == kinds.SUBSCRIBE:
+            self._on_subscribe(data, body, end)
+        elif kind == kinds.UNSUBSCRIBE:
+            self._on_unsubscribe(data, body, end)
+        elif kind == kinds.DISCONNECT:
+            self._on_disconnect(data, body, end)
+        elif kind == kinds.CONNECT:  # [MQTT-3.1.0-2]
+            raise ProtocolFault(reasons.PROTOCOL_ERROR, "a second CONNECT")
+        else:
+            raise ProtocolFault(
+                reasons.PROTOCOL_ERROR, f"{kinds.NAMES[kind]} is not for clients to send"
+            )
+
+    def _session(self) -> "Session":
+        session = self.session
+        assert session is not None  # a READY connection has one
+        return session
+
+    # Publishing
+
+    def _on_publish(self, data: bytes, first: int, body: int, end: int) -> None:
+        hub = self.hub
+        stats = hub.stats
+        stats.packets_received += 1
+        stats.publish_received += 1
+        message = decode_publish(data, first, body, end, self.version)
+        stats.publish_bytes_received += len(message.payload)
+        if message.alias or not message.topic_data:
+            self._resolve_alias(message)
+        if self.limits.mount_point:
+            message.topic_data = self.limits.mount_point.encode("utf-8") + message.topic_data
+        route = hub.router.find(message.topic_data)
+        message.topic = route.topic
+        message.topic_field = route.topic_field
+        message.sender = self.client_id
+        qos = message.qos
+        if qos > self.limits.max_qos:  # [MQTT-3.2.2-11]
+            raise ProtocolFault(reasons.QOS_NOT_SUPPORTED, f"QoS {qos} is not supported here")
+        if message.retain and not self.limits.retain_available:  # [MQTT-3.2.2-14]
+            raise ProtocolFault(reasons.RETAIN_NOT_SUPPORTED, "retain is not supported here")
+        if message.expiry_s >= 0:
+            message.expires_at = hub.now + message.expiry_s
+        if qos == 2 and not self._first_of_qos2(message.pid):
+            self.acknowledge(kinds.PUBREC, message.pid, 0)  # [MQTT-4.3.3-10]
+            return
+        reason = 0
+        if route.reserved or (
+            hub.authorizer is not None and not hub.authorizer.may_publish(self, route.topic)
+        ):
+            stats.publish_refused += 1
+            reason = reasons.NOT_AUTHORIZED
+        elif not hub.publish(message, route):
+            reason = reasons.NO_MATCHING_SUBSCRIBERS
+        if qos:
+            self._reply(message, reason)
+
+    def _reply(self, message: Publish, reason: int) -> None:
+        """PUBACK or PUBREC; MQTT 3 clients are told nothing of a refusal [MQTT-3.3.5-2]."""
+        if self.version < V5:
+            reason = 0
+        if message.qos == 2 and reason >= reasons.UNSPECIFIED:
+            self._session().incoming.discard(message.pid)  # [MQTT-4.3.3-9]
+        self.acknowledge(kinds.PUBACK if message.qos == 1 else kinds.PUBREC, message.pid, reason)
+
+    def _first_of_qos2(self, pid: int) -> bool:
+        """Whether a QoS 2 message is new, and then its packet id taken."""
+        incoming = self._session().incoming
+        if pid in incoming:
+            return False
+        if len(incoming) >= self.limits.receive_maximum:  # [MQTT-3.3.4-7]
+            raise ProtocolFault(
+                reasons.RECEIVE_MAXIMUM_EXCEEDED,
+                f"more than {self.limits.receive_maximum} messages without PUBREL",
+            )
+        incoming.add(pid)
+        return True
+
+    def _resolve_alias(self, message: Publish) -> None:
+        alias = message.alias
+        if alias > self.limits.max_topic_alias:  # [MQTT-3.3.2-9]
+            raise ProtocolFault(
+                reasons.TOPIC_ALIAS_INVALID,
+                f"topic alias {alias}, at most {self.limits.max_topic_alias} are allowed",
+            )
+        if message.topic_data:
+            if self.aliases_in is None:
+                self.aliases_in = {}
+            self.aliases_in[alias] = message.topic_data
+            return
+        known = self.aliases_in.get(alias) if self.aliases_in is not None else None
+        if known is None:
+            if self.version < V5:
+                raise ProtocolFault(reasons.TOPIC_NAME_INVALID, "the topic name is empty")
+            raise ProtocolFault(
+                reasons.PROTOCOL_ERROR, f"neither a topic name nor a known alias ({alias})"
+            )
+        message.topic_data = known
+
+    def _ack(
+        self, data: bytes, body: int, end: int, allowed: frozenset[int]
+    ) -> tuple[int, int]:
+        if end - body == 2:
+            pid = data[body] << 8 | data[body + 1]
+            if pid:
+                return pid, 0
+        return decode.ack(data, body, end, self.version, allowed)
+
+    def _on_puback(self, data: bytes, body: int, end: int) -> None:
+        pid, _ = self._ack(data, body, end, reasons.PUBLISH_REPLIES)
+        self._session().puback(pid)
+
+    def _on_pubrel(self, data: bytes, body: int, end: int) -> None:
+        pid, _ = self._ack(data, body, end, reasons.RELEASE_REPLIES)
+        incoming = self._session().incoming
+        if pid in incoming:
+            incoming.remove(pid)
+            self.acknowledge(kinds.PUBCOMP, pid, 0)
+        else:
+            self.acknowledge(
+                kinds.PUBCOMP, pid, reasons.PACKET_ID_NOT_FOUND if self.version == V5 else 0
+            )
+
+    # The rarer packets: the hub's rooms know what they mean
+
+    def _on_connect(self, data: bytes, body: int, end: int) -> None:
+        self.hub.admission.connect(self, data, body, end)
+
+    def _on_auth(self, data: bytes, body: int, end: int) -> None:
+        self.hub.admission.auth(self, data, body, end)
+
+    def _on_subscribe(self, data: bytes, body: int, end: int) -> None:
+        packet = decode.subscribe(data, body, end, self.version)
+        self.hub.subscribing.subscribe(self, self._session(), packet)
+
+    def _on_unsubscribe(self, data: bytes, body: int, end: int) -> None:
+        packet = decode.unsubscribe(data, body, end, self.version)
+        self.hub.subscribing.unsubscribe(self, self._session(), packet)
+
+    def _on_disconnect(self, data: bytes, body: int, end: int) -> None:
+        packet = decode.disconnect(data, body, end, self.version)
+        session = self.session
+        if session is None:
+            self.close(packet.reason, "disconnect during authentication")
+            return
+        if packet.session_expiry_s >= 0:
+            if session.expiry_s == 0 and packet.session_expiry_s > 0:
+                raise ProtocolFault(
+                    reasons.PROTOCOL_ERROR, "a session that ends with its connection stays so"
+                )
+            session.expiry_s = min(packet.session_expiry_s, self.limits.max_session_expiry_s)
+        if packet.reason == reasons.SUCCESS:
+            session.will = None  # [MQTT-3.14.4-3, MQTT-3.1.2-10]
+        self.close(packet.reason, "")
+
+    # Frames out
+
+    def write(self, frame: bytes) -> None:
+        """A reply of ours: it leaves with the flush that ends this turn."""
+        self.hub.stats.packets_sent += 1
+        self.out.append(frame)
+        if self.blocked:
+            self.held_bytes += len(frame)
+            if self.held_bytes > HELD_BYTES:
+                self._pause()
+        elif not self.dirty:
+            self.dirty = True
+            self.hub.dirty.append(self)
+
+    def acknowledge(self, kind: int, pid: int, reason: int) -> None:
+        """PUBACK, PUBREC, PUBREL or PUBCOMP."""
+        if self.version < V5:
+            reason = 0
+        if reason >= reasons.UNSPECIFIED and self.problem_info:
+            text = reasons.name(reason)
+            self.write(encode.ack_explained(kind, pid, reason, text, self.max_packet_out))
+        else:
+            self.write(encode.ack(kind, pid, reason))
+
+    def publish(
+        self, message: Publish, qos: int, pid: int, retain: bool, ids: bytes, dup: bool
+    ) -> bool:
+        """Send a message; False if it is larger than the client takes [MQTT-3.1.2-24, -25]."""
+        first = 0x30 | qos << 1
+        if retain:
+            first |= 1
+        if dup:
+            first |= 8
+        frame = (
+            self._frame_v3(message, first, pid)
+            if self.version < V5
+            else self._frame_v5(message, first, pid, ids)
+        )
+        stats = self.hub.stats
+        if len(frame) > self.max_packet_out:
+            stats.dropped_too_large += 1
+            return False
+        stats.publish_sent += 1
+        stats.publish_bytes_sent += len(message.payload)
+        stats.packets_sent += 1
+        self.hub.work += 1
+        self.out.append(frame)
+        if not self.dirty:
+            self.dirty = True
+            self.hub.dirty.append(self)
+        return True
+
+    def _frame_v3(self, message: Publish, first: int, pid: int) -> bytes:
+        if self.limits.mount_point:
+            return encode_v3(first, self._unmounted(message), pid, message.payload)
+        if first != 0x30:
+            return encode_v3(first, message.topic_field, pid, message.payload)
+        frame = message.frame_v3
+        if frame is None:
+            frame = encode_v3(first, message.topic_field, 0, message.payload)
+            message.frame_v3 = frame
+        return frame
+
+    def _frame_v5(self, message: Publish, first: int, pid: int, ids: bytes) -> bytes:
+        if message.expires_at:
+            properties = with_expiry(message, self.hub.now)
+        else:
+            properties = message.properties
+        plain = first == 0x30 and not ids and not message.expires_at
+        if self.max_aliases_out or self.limits.mount_point:
+            return self._frame_own(message, first, pid, properties + ids)
+        if not plain:
+            return encode_v5(first, message.topic_field, pid, properties + ids, message.payload)
+        frame = message.frame_v5
+        if frame is None:
+            frame = encode_v5(first, message.topic_field, 0, properties, message.payload)
+            message.frame_v5 = frame
+        return frame
+
+    def _frame_own(self, message: Publish, first: int, pid: int, properties: bytes) -> bytes:
+        """A frame for this connection alone: topic alias, mount point."""
+        topic = message.topic_field
+        if self.limits.mount_point:
+            topic = self._unmounted(message)
+        if self.max_aliases_out:
+            if self.aliases_out is None:
+                self.aliases_out = {}
+            alias = self.aliases_out.get(message.topic, 0)
+            if alias:
+                topic = b"\0\0"
+            elif len(self.aliases_out) < self.max_aliases_out:  # [MQTT-3.3.2-11]
+                alias = len(self.aliases_out) + 1
+                whole = len(topic) + len(properties) + len(message.payload) + 16
+                if whole > self.max_packet_out:
+                    alias = 0  # it may not be sent at all, and then the client would not know it
+                else:
+                    self.aliases_out[message.topic] = alias
+            if alias:
+                properties = b"\x23%b%b%b" % (
+                    BYTES[alias >> 8],
+                    BYTES[alias & 0xFF],
+                    properties,
+                )
+        return encode_v5(first, topic, pid, properties, message.payload)
+
+    def _unmounted(self, message: Publish) -> bytes:
+        return topic_field(message.topic_data[len(self.limits.mount_point.encode("utf-8")) :])
+
+    def flush(self) -> None:
+        """One write for all that has gathered."""
+        self.dirty = False
+        out = self.out
+        if not out or self.blocked:
+            return
+        data = out[0] if len(out) == 1 else b"".join(out)
+        out.clear()
+        self.hub.stats.bytes_sent += len(data)
+        if not self.outlet.write(data):
+            self.blocked = True
+
+    def writable(self, now: float) -> None:
+        """The outlet has room again."""
+        self.hub.now = now
+        self.blocked = False
+        self.held_bytes = 0
+        if self.paused:
+            self.paused = False
+            self.outlet.resume()
+        self.flush()
+        if self.session is not None and not self.blocked:
+            self.session.pump(self.hub.portion)
+
+    def proceed(self, now: float) -> None:
+        """Go on with what an earlier turn left: bytes not yet handled, messages not yet sent."""
+        self.hub.now = now
+        if self.state == CLOSED:
+            return
+        if self.paused and not self.blocked:
+            self.paused = False
+            self.outlet.resume()
+        if self.partial is not None and len(self.partial) >= self.needed:
+            data = bytes(self.partial)
+            self.partial = None
+            self._handle(data)
+        if self.session is not None and not self.blocked:
+            self.session.pump(self.hub.portion)
+
+    def _pause(self) -> None:
+        if not self.paused:
+            self.paused = True
+            self.outlet.pause()
+
+    # The end
+
+    def fail(self, reason: int, text: str) -> None:
+        """The peer broke a rule or has to go: say so where MQTT lets us, and close."""
+        if self.state == CLOSED:
+            return
+        room = self.max_packet_out
+        if self.state == READY:
+            if self.version == V5:
+                self.write(encode.disconnect(reason, text, room))
+        else:
+            self.hub.admission.refuse(self, reason, text)
+        self.close(reason, text)
+
+    def close(self, reason: int, text: str) -> None:
+        """Send what is left and close; the will goes out unless it was taken back."""
+        if self.state == CLOSED:
+            return
+        ready = self.state == READY
+        self.state = CLOSED
+        self.flush()
+        self.outlet.close()
+        self._gone(ready, reason, text)
+
+    def lost(self, text: str) -> None:
+        """The network connection ended."""
+        if self.state == CLOSED:
+            return
+        ready = self.state == READY
+        self.state = CLOSED
+        self._gone(ready, reasons.UNSPECIFIED, text)
+
+    def _gone(self, ready: bool, reason: int, text: str) -> None:
+        self.hub.wheel.disarm(self)
+        self.out = []
+        self.partial = None
+        if ready:
+            self.hub.detach(self)
+            self.hub.events.disconnected(self, reason, text)
+
+    # Time
+
+    def fire(self, now: float) -> float:
+        """CONNECT time-out and keep-alive; the next deadline."""
+        if self.state == CLOSED:
+            return 0.0
+        if self.state != READY:
+            self.close(reasons.KEEP_ALIVE_TIMEOUT, "")
+            self.hub.events.refused(
+                self,
+                reasons.KEEP_ALIVE_TIMEOUT,
+                f"no CONNECT within {self.limits.connect_timeout_s:g} s",
+            )
+            return 0.0
+        if not self.keepalive_s:
+            return 0.0
+        deadline = self.heard_at + 1.5 * self.keepalive_s
+        if deadline > now:
+            return deadline
+        self.hub.stats.keepalive_timeouts += 1
+        self.fail(  # [MQTT-3.1.2-22]
+            reasons.KEEP_ALIVE_TIMEOUT, f"nothing heard for {now - self.heard_at:.0f} s"
+        )
+        return 0.0

@@ -1,0 +1,55 @@
+"""What one listener allows its clients: every bound the core enforces, with its default.
+
+The configuration (`mhub.config`) fills one `Limits` for each listener: the `[limits]` table, with
+the listener's own values on top.  The core only reads them.  Times are seconds, sizes are bytes,
+and 0 means "no limit" wherever the comment says so.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+NEVER: Final = 0xFFFFFFFF
+"""The Session Expiry Interval that means "does not expire"."""
+
+DROP_NEWEST: Final = "drop-newest"
+DROP_OLDEST: Final = "drop-oldest"
+DISCONNECT: Final = "disconnect"
+
+
+@dataclass(frozen=True)
+class Limits:
+    # Who may come
+    versions: tuple[int, ...] = (3, 4, 5)
+    allow_anonymous: bool = True
+    allow_empty_client_id: bool = True
+    client_id_prefix: str = "auto-"
+    username_as_client_id: bool = False
+    max_client_id_length: int = 65535
+    max_client_id_length_v31: int = 23  # what MQTT 3.1 allows
+    mount_point: str = ""
+
+    # What MQTT offers here
+    max_qos: int = 2
+    retain_available: bool = True
+    wildcard_subscriptions: bool = True
+    shared_subscriptions: bool = True
+    max_topic_alias: int = 32
+    max_topic_alias_out: int = 32
+
+    # How much of it
+    max_packet_size: int = 8 * 1024 * 1024
+    max_topic_levels: int = 128
+    max_subscriptions: int = 10_000  # of one session; 0: any number
+    receive_maximum: int = 1000
+    max_inflight: int = 100
+    max_queued_messages: int = 100_000  # of one session; 0: any number
+    max_queued_bytes: int = 64 * 1024 * 1024  # of one session; 0: any number
+    queue_full: str = DROP_NEWEST
+    queue_qos0_offline: bool = False
+
+    # For how long
+    connect_timeout_s: float = 10.0
+    max_keepalive_s: int = 65535
+    allow_keepalive_off: bool = True
+    max_session_expiry_s: int = NEVER
+    session_expiry_v3_s: int = NEVER

@@ -1,0 +1,67 @@
+"""What the core needs from the world, as narrow protocols given to it when it is built."""
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from mhub.core.connection import Connection
+
+
+class Outlet(Protocol):
+    """One connection's way out."""
+
+    def write(self, data: bytes) -> bool:
+        """Send or buffer all of data; False: full, call Connection.writable() when it has room."""
+
+    def close(self) -> None:
+        """Close once what was written is out.  Connection.lost() is not called any more."""
+
+    def pause(self) -> None:
+        """Read nothing more from the peer ..."""
+
+    def resume(self) -> None:
+        """... until now."""
+
+
+class Events(Protocol):
+    """What an operator may want to know.  Never called per message."""
+
+    def connected(self, connection: "Connection") -> None: ...
+
+    def refused(self, connection: "Connection", reason: int, text: str) -> None: ...
+
+    def disconnected(self, connection: "Connection", reason: int, text: str) -> None: ...
+
+
+class Authorizer(Protocol):
+    """May they?  Synchronous and in memory."""
+
+    def may_publish(self, connection: "Connection", topic: str) -> bool: ...
+
+    def may_subscribe(self, connection: "Connection", topic_filter: str) -> bool: ...
+
+
+CONTINUE: Final = 0
+SUCCESS: Final = 1
+FAILURE: Final = 2
+
+
+class Step:
+    """What one step of an authentication exchange came to."""
+
+    def __init__(self, outcome: int, data: bytes, username: str, text: str) -> None:
+        self.outcome = outcome
+        self.data = data  # for the client
+        self.username = username  # who it is, once outcome is SUCCESS
+        self.text = text  # why it failed, for the log
+
+
+class Exchange(Protocol):
+    """One client's enhanced authentication (MQTT 5, section 4.12)."""
+
+    def step(self, data: bytes) -> Step: ...
+
+
+class Method(Protocol):
+    """An authentication method: starts an exchange."""
+
+    def __call__(self) -> Exchange: ...

@@ -1,0 +1,343 @@
+"""What a client has here, connected or not: subscriptions, queue, messages in flight.
+
+The way out of a message, for QoS 1 and 2:
+
+    deliver() -> queue -> pump() -> inflight[pid] -> (PUBREC, PUBREL) -> PUBACK / PUBCOMP: gone
+
+and straight to inflight when nothing waits and the window is open.  QoS 0 goes straight to the
+connection.  Everything waits in the queue while the client is away or does not read fast enough;
+the queue is bounded, and what happens at the bound is the listener's choice.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING
+
+from mhub.core import limits
+from mhub.core.limits import Limits
+from mhub.core.shared import Group
+from mhub.core.timers import Timed
+from mhub.wire.packets import PUBREL
+from mhub.wire.publish import Publish
+from mhub.wire.reasons import PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
+
+if TYPE_CHECKING:
+    from mhub.core.connection import Connection
+    from mhub.core.hub import Hub
+
+
+class Subscription:
+    """One session's interest in one filter (or, for overlapping ones, in one topic)."""
+
+    def __init__(self, session: "Session", topic_filter: str, share: str) -> None:
+        self.session = session
+        self.topic_filter = topic_filter  # without $share/NAME/
+        self.share = share  # NAME, or ""
+        self.group: Group | None = None
+        self.qos = 0
+        self.no_local = False
+        self.own: Subscription | None = None  # what is left for the session's own messages
+        self.retain_as_published = False
+        self.ids = b""  # Subscription Identifiers as properties, ready to send
+
+    def overlapping(self, other: "Subscription") -> "Subscription":
+        """Both as one, for a topic that both match."""
+        both = Subscription(self.session, self.topic_filter, "")
+        both.qos = max(self.qos, other.qos)
+        both.retain_as_published = self.retain_as_published or other.retain_as_published
+        both.ids = self.ids + other.ids
+        both.no_local = self.no_local or other.no_local
+        if both.no_local:
+            # A message of its own reaches the session by the subscriptions without No Local only.
+            left = self.own if self.no_local else self
+            right = other.own if other.no_local else other
+            if left is not None and right is not None:
+                both.own = left.overlapping(right)
+            else:
+                both.own = left if left is not None else right
+        return both
+
+
+class Delivery:
+    """A message on its way to one session."""
+
+    def __init__(self, message: Publish, qos: int, retain: bool, ids: bytes) -> None:
+        self.message = message
+        self.qos = qos
+        self.retain = retain
+        self.ids = ids
+        self.group: Group | None = None
+        self.released = False  # QoS 2: PUBREC came, PUBREL is out
+
+
+class Session(Timed):
+    def __init__(self, hub: "Hub", client_id: str, allowed: Limits) -> None:
+        super().__init__()
+        self.hub = hub
+        self.client_id = client_id
+        self.limits = allowed
+        self.username = ""
+        self.mount = ""
+        self.connection: Connection | None = None
+        self.subscriptions: dict[str, Subscription] = {}
+        self.shares = False  # whether it ever was a member of a shared group
+        self.window = allowed.max_inflight
+        self.inflight: dict[int, Delivery] = {}
+        self.resend: list[int] | None = None  # packet ids of `inflight` still to be sent again
+        self.last_pid = 0
+        self.queue: deque[Delivery] | None = None
+        self.queued_bytes = 0
+        self.queued_qos0 = 0
+        self.incoming: set[int] = set()  # QoS 2 packet ids that wait for PUBREL
+        self.expiry_s = 0
+        self.ends_at = 0.0  # 0: not before the connection does
+        self.will: Publish | None = None
+        self.will_delay_s = 0
+        self.will_at = 0.0
+
+    # Towards the client
+
+    def ready(self) -> bool:
+        """Whether a QoS 1 message would leave at once."""
+        connection = self.connection
+        return (
+            connection is not None
+            and not connection.blocked
+            and self.queue is None
+            and len(self.inflight) < self.window
+        )
+
+    def deliver(self, message: Publish, qos: int, subscription: Subscription) -> None:
+        """Take a message over: send it now, or keep it as long as it takes."""
+        retain = message.retain and subscription.retain_as_published
+        connection = self.connection
+        if qos == 0:
+            if connection is None:
+                if not self.limits.queue_qos0_offline or not self.expiry_s:
+                    self.hub.stats.dropped_offline += 1
+                    return
+            elif not connection.blocked and not self.queued_qos0:
+                connection.publish(message, 0, 0, retain, subscription.ids, False)
+                return
+        delivery = Delivery(message, qos, retain, subscription.ids)
+        delivery.group = subscription.group
+        if qos and self.ready():
+            self._send(delivery)
+        else:
+            self.enqueue(delivery)
+
+    def _send(self, delivery: Delivery) -> None:
+        """The first PUBLISH of a QoS 1 or 2 delivery, with a free packet id [MQTT-2.2.1-4]."""
+        connection = self.connection
+        if connection is None:
+            return
+        pid = self.last_pid + 1
+        if pid > 65535:
+            pid = 1
+        while pid in self.inflight:
+            pid = pid + 1 if pid < 65535 else 1
+        self.last_pid = pid
+        if connection.publish(
+            delivery.message, delivery.qos, pid, delivery.retain, delivery.ids, False
+        ):
+            self.inflight[pid] = delivery
+
+    def enqueue(self, delivery: Delivery) -> None:
+        """Keep a delivery for later, within the bounds."""
+        size = len(delivery.message.payload) + len(delivery.message.topic_data)
+        if not self._make_room(delivery, size):
+            return
+        self._keep(delivery)
+
+    def _keep(self, delivery: Delivery) -> None:
+        if self.queue is None:
+            self.queue = deque()
+        self.queue.append(delivery)
+        self.hub.work += 1
+        self.queued_bytes += len(delivery.message.payload) + len(delivery.message.topic_data)
+        if delivery.qos == 0:
+            self.queued_qos0 += 1
+
+    def enqueue_retained(self, messages: list[Publish], subscription: Subscription) -> None:
+        """Retained messages for a new subscription; they are exempt from the bounds."""
+        for message in messages:
+            qos = message.qos if message.qos < subscription.qos else subscription.qos
+            self._keep(Delivery(message, qos, True, subscription.ids))
+
+    def _make_room(self, delivery: Delivery, size: int) -> bool:
+        most = self.limits.max_queued_messages
+        most_bytes = self.limits.max_queued_bytes
+        while self.queue is not None and (
+            (most and len(self.queue) >= most)
+            or (most_bytes and self.queued_bytes + size > most_bytes)
+        ):
+            self.hub.stats.dropped_queue_full += 1
+            policy = self.limits.queue_full
+            if policy == limits.DROP_OLDEST and delivery.qos:
+                self._take()
+                continue
+            if policy == limits.DISCONNECT and delivery.qos and self.connection is not None:
+                self.connection.fail(QUOTA_EXCEEDED, "the client does not keep up with its queue")
+            return False
+        return True
+
+    def _take(self) -> Delivery:
+        """The oldest delivery of the queue, which there must be."""
+        queue = self.queue
+        assert queue is not None
+        delivery = queue.popleft()
+        if queue:
+            self.queued_bytes -= len(delivery.message.payload) + len(delivery.message.topic_data)
+        else:
+            self.queue = None  # an empty deque holds half a kilobyte
+            self.queued_bytes = 0
+        if delivery.qos == 0:
+            self.queued_qos0 -= 1
+        return delivery
+
+    def pump(self, most: int) -> None:
+        """Send what waits, as far as window and socket let it, and not more than `most`."""
+        connection = self.connection
+        if connection is None:
+            return
+        if self.resend is not None:
+            most -= self._send_again(connection, most)
+        while self.queue is not None and most > 0 and not connection.blocked:
+            if self.queue[0].qos and len(self.inflight) >= self.window:
+                return
+            most -= 1
+            delivery = self._take()
+            message = delivery.message
+            if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
+                self.hub.stats.dropped_expired += 1
+            elif delivery.qos:
+                self._send(delivery)
+            else:
+                connection.publish(message, 0, 0, delivery.retain, delivery.ids, False)
+        if self.waiting():
+            self.hub.continue_later(connection)
+
+    def waiting(self) -> bool:
+        """Whether pump() would find something that may be sent now."""
+        connection = self.connection
+        if connection is None or connection.blocked:
+            return False
+        if self.resend is not None:
+            return self._unsent() < self.window
+        return self.queue is not None and (
+            self.queue[0].qos == 0 or len(self.inflight) < self.window
+        )
+
+    def _unsent(self) -> int:
+        return len(self.inflight) - (len(self.resend) if self.resend is not None else 0)
+
+    def resume(self) -> None:
+        """A connection is back: what was in flight goes out again in its first order."""
+        pids = list(self.inflight)
+        pids.reverse()  # taken from the end
+        self.resend = pids if pids else None
+
+    def _send_again(self, connection: "Connection", most: int) -> int:
+        """Resend with DUP and the old packet ids [MQTT-4.4.0-1, MQTT-3.3.1-1]."""
+        sent = 0
+        while self.resend and sent < most and not connection.blocked:
+            if self._unsent() >= self.window:
+                break
+            pid = self.resend.pop()
+            delivery = self.inflight.get(pid)
+            if delivery is None:
+                continue
+            sent += 1
+            if delivery.released:
+                connection.acknowledge(PUBREL, pid, 0)
+            elif not connection.publish(
+                delivery.message, delivery.qos, pid, delivery.retain, delivery.ids, True
+            ):
+                del self.inflight[pid]
+        if not self.resend:
+            self.resend = None
+        return sent
+
+    # From the client
+
+    def puback(self, pid: int) -> bool:
+        """The end of a QoS 1 delivery; False if there was none."""
+        delivery = self.inflight.get(pid)
+        if delivery is None or delivery.qos != 1:
+            return False
+        del self.inflight[pid]
+        if self.queue is not None or self.resend is not None:
+            self.pump(self.hub.portion)
+        return True
+
+    def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:
+        delivery = self.inflight.get(pid)
+        if delivery is None or delivery.qos != 2:
+            connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND)
+        elif reason >= UNSPECIFIED:  # it is settled [MQTT-4.4.0-2]
+            del self.inflight[pid]
+            self.pump(self.hub.portion)
+        else:
+            delivery.released = True
+            connection.acknowledge(PUBREL, pid, 0)  # [MQTT-4.3.3-4]
+
+    def pubcomp(self, pid: int) -> bool:
+        delivery = self.inflight.get(pid)
+        if delivery is None or not delivery.released:
+            return False
+        del self.inflight[pid]
+        if self.queue is not None or self.resend is not None:
+            self.pump(self.hub.portion)
+        return True
+
+    # Shared subscriptions
+
+    def hand_over(self, group: Group | None, ended: bool) -> None:
+        """Give what others of a shared group can take to them: all groups, or one that was left.
+
+        What was sent and not acknowledged goes along at QoS 1; begun QoS 2 deliveries stay.
+        """
+        if not self.shares:
+            return
+        if self.queue is not None:
+            waiting = list(self.queue)
+            self.queue = None
+            self.queued_bytes = 0
+            self.queued_qos0 = 0
+            for delivery in waiting:
+                if not self._pass_on(delivery, group, ended):
+                    self._keep(delivery)
+        if group is not None:
+            return  # deliveries that have begun are finished after an UNSUBSCRIBE
+        for pid in [p for p, d in self.inflight.items() if d.qos == 1 and d.group is not None]:
+            if self._pass_on(self.inflight[pid], None, ended):
+                del self.inflight[pid]
+
+    def _pass_on(self, delivery: Delivery, only: Group | None, ended: bool) -> bool:
+        group = delivery.group
+        if group is None or (only is not None and group is not only):
+            return False
+        if not ended and only is None and not group.has_live_member(self):
+            return False
+        chosen = group.choose(self)
+        if chosen is None:
+            return False
+        message = delivery.message
+        qos = message.qos if message.qos < chosen.qos else chosen.qos
+        chosen.session.deliver(message, qos, chosen)
+        return True
+
+    # Time
+
+    def fire(self, now: float) -> float:
+        """Delayed will and session expiry; the earlier deadline of those that are left."""
+        if self.connection is not None:
+            return 0.0
+        if self.will_at and self.will_at <= now:
+            self.hub.publish_will(self)
+        if self.ends_at and self.ends_at <= now:
+            self.hub.stats.sessions_expired += 1
+            self.hub.end_session(self)
+            return 0.0
+        if self.will_at and (not self.ends_at or self.will_at < self.ends_at):
+            return self.will_at
+        return self.ends_at

@@ -1,0 +1,30 @@
+"""Counters: plain integers that the core adds to and the stats side reads."""
+
+
+class Stats:
+    def __init__(self) -> None:
+        self.connections_accepted = 0
+        self.connections_refused = 0  # by CONNACK
+        self.connections_rejected = 0  # before MQTT: limits, strangers on the port
+        self.clients_maximum = 0
+        self.sessions_taken_over = 0
+        self.sessions_expired = 0
+        self.keepalive_timeouts = 0
+        self.protocol_errors = 0
+        self.bytes_received = 0
+        self.bytes_sent = 0
+        self.packets_received = 0
+        self.packets_sent = 0
+        self.publish_received = 0
+        self.publish_sent = 0
+        self.publish_bytes_received = 0
+        self.publish_bytes_sent = 0
+        self.publish_refused = 0  # not authorized
+        self.dropped_queue_full = 0  # a session's queue was at its bound
+        self.dropped_offline = 0  # QoS 0 for a session without connection
+        self.dropped_expired = 0  # message expiry
+        self.dropped_too_large = 0  # larger than the client takes
+        self.dropped_retained_full = 0  # the retained messages were at their bound
+        self.subscriptions_refused = 0
+        self.wills_published = 0
+        self.route_cache_misses = 0

@@ -1,0 +1,116 @@
+"""SUBSCRIBE and UNSUBSCRIBE."""
+
+from typing import TYPE_CHECKING
+
+from mhub.core.connection import Connection
+from mhub.core.session import Session, Subscription
+from mhub.wire import encode, properties, reasons
+from mhub.wire.errors import ProtocolFault
+from mhub.wire.packets import V5, Request, Subscribe, Unsubscribe
+from mhub.wire.topics import check_filter, has_wildcard, split_share
+
+if TYPE_CHECKING:
+    from mhub.core.hub import Hub
+
+
+class Subscribing:
+    def __init__(self, hub: "Hub") -> None:
+        self.hub = hub
+
+    def subscribe(self, connection: Connection, session: Session, packet: Subscribe) -> None:
+        """One SUBACK, a code for each filter in their order; then the retained messages."""
+        codes: list[int] = []
+        problem = ""
+        fed: list[Subscription] = []
+        for request in packet.requests:
+            group, topic_filter = split_share(request.topic_filter)
+            check_filter(topic_filter, self.hub.router.max_levels)
+            if group and request.no_local:  # [MQTT-3.8.3-4]
+                raise ProtocolFault(
+                    reasons.PROTOCOL_ERROR, "No Local does not go with a shared subscription"
+                )
+            code = self._refusal(connection, session, request, group, topic_filter)
+            if code:
+                self.hub.stats.subscriptions_refused += 1
+                problem = reasons.name(code)
+                codes.append(code if connection.version == V5 else reasons.UNSPECIFIED)
+                continue
+            known = request.topic_filter in session.subscriptions
+            subscription = self._add(connection, session, request, packet.subscription_id)
+            codes.append(subscription.qos)
+            if not group and (
+                request.retain_handling == 0 or (request.retain_handling == 1 and not known)
+            ):
+                fed.append(subscription)
+        if not connection.problem_info:
+            problem = ""
+        connection.write(
+            encode.suback(
+                packet.pid, bytes(codes), connection.version, problem, connection.max_packet_out
+            )
+        )
+        for subscription in fed:
+            self._feed(session, subscription)
+
+    def _refusal(
+        self,
+        connection: Connection,
+        session: Session,
+        request: Request,
+        group: str,
+        topic_filter: str,
+    ) -> int:
+        """Why a subscription is not possible, 0 if it is."""
+        allowed = connection.limits
+        if group and not allowed.shared_subscriptions:
+            return reasons.SHARED_NOT_SUPPORTED
+        if not allowed.wildcard_subscriptions and has_wildcard(topic_filter):
+            return reasons.WILDCARDS_NOT_SUPPORTED
+        if (
+            allowed.max_subscriptions
+            and request.topic_filter not in session.subscriptions
+            and len(session.subscriptions) >= allowed.max_subscriptions
+        ):
+            return reasons.QUOTA_EXCEEDED
+        authorizer = self.hub.authorizer
+        if authorizer is not None and not authorizer.may_subscribe(connection, topic_filter):
+            return reasons.NOT_AUTHORIZED
+        return 0
+
+    def _add(
+        self, connection: Connection, session: Session, request: Request, identifier: int
+    ) -> Subscription:
+        group, topic_filter = split_share(request.topic_filter)
+        subscription = Subscription(session, connection.limits.mount_point + topic_filter, group)
+        subscription.qos = min(request.qos, connection.limits.max_qos)
+        subscription.no_local = request.no_local
+        subscription.retain_as_published = request.retain_as_published
+        if identifier:
+            subscription.ids = properties.number(properties.SUBSCRIPTION_ID, identifier)
+        if group:
+            session.shares = True
+        session.subscriptions[request.topic_filter] = subscription
+        self.hub.router.add(subscription)
+        return subscription
+
+    def _feed(self, session: Session, subscription: Subscription) -> None:
+        """Queue the retained messages of a subscription; they leave in portions."""
+        found = self.hub.retained.match(subscription.topic_filter, self.hub.now)
+        if subscription.no_local:
+            found = [m for m in found if m.sender != session.client_id]
+        if found:
+            session.enqueue_retained(found, subscription)
+            session.pump(self.hub.portion)
+
+    def unsubscribe(self, connection: Connection, session: Session, packet: Unsubscribe) -> None:
+        codes: list[int] = []
+        for topic_filter in packet.filters:
+            subscription = session.subscriptions.pop(topic_filter, None)  # [MQTT-3.10.4-1]
+            if subscription is None:
+                codes.append(reasons.NO_SUBSCRIPTION_EXISTED)
+                continue
+            codes.append(reasons.SUCCESS)
+            self.hub.router.remove(subscription)
+            if subscription.group is not None:
+                session.hand_over(subscription.group, False)
+        connection.write(encode.unsuback(packet.pid, bytes(codes), connection.version))

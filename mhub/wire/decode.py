@@ -1,0 +1,197 @@
+"""Bodies of packets from a client, PUBLISH aside, into what they say.
+
+Every function takes the buffer and the bounds of the body, and either returns a packet or raises
+ProtocolFault: no byte string leads to anything else.
+"""
+
+from mhub.wire import properties, reasons
+from mhub.wire.errors import ProtocolFault
+from mhub.wire.packets import (
+    V5,
+    V31,
+    V311,
+    Auth,
+    Connect,
+    Disconnect,
+    Request,
+    Subscribe,
+    Unsubscribe,
+)
+from mhub.wire.primitives import malformed, read_data, read_text, read_u8, read_u16
+from mhub.wire.publish import IN_WILL, PublishProperties, read_properties, will
+
+
+def frame(data: bytes, pos: int, size: int) -> tuple[int, int]:
+    """The packet at pos of a buffer with `size` bytes: (where its body begins, where it ends).
+
+    (0, 0) while its length is still on the way.  The end may lie behind the buffer.
+    """
+    length = 0
+    shift = 0
+    at = pos + 1
+    while at < size:
+        byte = data[at]
+        at += 1
+        length |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return at, at + length
+        shift += 7
+        if shift > 21:
+            raise malformed("the remaining length has more than four bytes")
+    return 0, 0
+
+
+def _done(pos: int, end: int) -> None:
+    if pos != end:
+        raise malformed("the packet is longer than its content")
+
+
+def _protocol_error(text: str) -> ProtocolFault:
+    return ProtocolFault(reasons.PROTOCOL_ERROR, text)
+
+
+def connect_version(data: bytes, pos: int, end: int) -> tuple[int, int]:
+    """The protocol version of a CONNECT, and the position behind it; 0 for one unknown here."""
+    name, pos = read_data(data, pos, end)
+    level, pos = read_u8(data, pos, end)
+    if name == b"MQTT":
+        return (level if level == V311 or level == V5 else 0), pos
+    if name == b"MQIsdp":
+        return (level if level == V31 else 0), pos
+    raise ProtocolFault(  # [MQTT-3.1.2-1]
+        reasons.UNSUPPORTED_VERSION, f"protocol name {name[:12]!r} is not MQTT"
+    )
+
+
+def connect(data: bytes, pos: int, end: int, version: int) -> Connect:
+    """A CONNECT from behind its protocol level."""
+    flags, pos = read_u8(data, pos, end)
+    if flags & 1:
+        raise malformed("the reserved CONNECT flag is set")  # [MQTT-3.1.2-3]
+    packet = Connect(version)
+    packet.clean = flags & 0x02 != 0
+    packet.keepalive_s, pos = read_u16(data, pos, end)
+    if version == V5:
+        packet.properties, pos = properties.read(data, pos, end, properties.IN_CONNECT)
+        if packet.properties.binary and properties.AUTH_METHOD not in packet.properties.texts:
+            raise _protocol_error("authentication data without a method")
+    packet.client_id, pos = read_text(data, pos, end)
+    pos = _connect_will(packet, flags, data, pos, end)
+    if flags & 0x80:
+        packet.username, pos = read_text(data, pos, end)
+    if flags & 0x40:
+        if version < V5 and not flags & 0x80:
+            raise malformed("a password without a user name")  # [MQTT-3.1.2-22]
+        packet.password, pos = read_data(data, pos, end)
+    _done(pos, end)
+    return packet
+
+
+def _connect_will(packet: Connect, flags: int, data: bytes, pos: int, end: int) -> int:
+    if not flags & 0x04:
+        if flags & 0x38:  # [MQTT-3.1.2-11, MQTT-3.1.2-13]
+            raise malformed("will QoS or will retain without a will")
+        return pos
+    qos = flags >> 3 & 3
+    if qos == 3:
+        raise malformed("will QoS 3 does not exist")  # [MQTT-3.1.2-12]
+    found = PublishProperties()
+    if packet.version == V5:
+        found, pos = read_properties(data, pos, end, IN_WILL)
+    topic, pos = read_text(data, pos, end)
+    payload, pos = read_data(data, pos, end)
+    packet.will = will(topic.encode("utf-8"), payload, qos, flags & 0x20 != 0, found)
+    packet.will.topic = topic
+    packet.will_delay_s = found.will_delay_s
+    return pos
+
+
+def _pid(data: bytes, pos: int, end: int) -> tuple[int, int]:
+    pid, pos = read_u16(data, pos, end)
+    if pid == 0:
+        raise _protocol_error("packet id 0")  # [MQTT-2.3.1-1, MQTT-2.2.1-3]
+    return pid, pos
+
+
+def ack(
+    data: bytes, pos: int, end: int, version: int, allowed: frozenset[int]
+) -> tuple[int, int]:
+    """PUBACK, PUBREC, PUBREL or PUBCOMP: (packet id, reason)."""
+    pid, pos = _pid(data, pos, end)
+    reason = 0
+    if version == V5 and pos < end:
+        reason, pos = read_u8(data, pos, end)
+        if reason not in allowed:
+            raise _protocol_error(f"reason 0x{reason:02x} is not allowed in this packet")
+        if pos < end:
+            _, pos = properties.read(data, pos, end, properties.IN_ACK)
+    _done(pos, end)
+    return pid, reason
+
+
+def subscribe(data: bytes, pos: int, end: int, version: int) -> Subscribe:
+    pid, pos = _pid(data, pos, end)
+    packet = Subscribe(pid)
+    if version == V5:
+        found, pos = properties.read(data, pos, end, properties.IN_SUBSCRIBE)
+        packet.subscription_id = found.number(properties.SUBSCRIPTION_ID, 0)
+    while pos < end:
+        topic_filter, pos = read_text(data, pos, end)
+        options, pos = read_u8(data, pos, end)
+        if options & 3 == 3:
+            raise malformed("a subscription asks for QoS 3")
+        if options & (0xC0 if version == V5 else 0xFC):  # [MQTT-3.8.3-5]
+            raise malformed("reserved bits of the subscription options are set")
+        if options & 0x30 == 0x30:
+            raise _protocol_error("retain handling 3 does not exist")
+        packet.requests.append(Request(topic_filter, options))
+    if not packet.requests:
+        raise _protocol_error("SUBSCRIBE without a topic filter")  # [MQTT-3.8.3-2]
+    return packet
+
+
+def unsubscribe(data: bytes, pos: int, end: int, version: int) -> Unsubscribe:
+    pid, pos = _pid(data, pos, end)
+    packet = Unsubscribe(pid)
+    if version == V5:
+        _, pos = properties.read(data, pos, end, properties.IN_UNSUBSCRIBE)
+    while pos < end:
+        topic_filter, pos = read_text(data, pos, end)
+        packet.filters.append(topic_filter)
+    if not packet.filters:
+        raise _protocol_error("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2]
+    return packet
+
+
+def empty(pos: int, end: int) -> None:
+    """PINGREQ, and DISCONNECT before MQTT 5: nothing may follow the fixed header."""
+    _done(pos, end)
+
+
+def disconnect(data: bytes, pos: int, end: int, version: int) -> Disconnect:
+    packet = Disconnect()
+    if version == V5 and pos < end:
+        packet.reason, pos = read_u8(data, pos, end)
+        if packet.reason not in reasons.CLIENT_DISCONNECTS:
+            raise _protocol_error(f"a client may not disconnect with 0x{packet.reason:02x}")
+        if pos < end:
+            found, pos = properties.read(data, pos, end, properties.IN_DISCONNECT)
+            packet.session_expiry_s = found.number(properties.SESSION_EXPIRY, -1)
+            if properties.SERVER_REFERENCE in found.texts:
+                raise _protocol_error("a server reference comes from servers only")
+    _done(pos, end)
+    return packet
+
+
+def auth(data: bytes, pos: int, end: int) -> Auth:
+    packet = Auth()
+    if pos < end:
+        packet.reason, pos = read_u8(data, pos, end)
+        if pos < end:
+            found, pos = properties.read(data, pos, end, properties.IN_AUTH)
+            packet.method = found.texts.get(properties.AUTH_METHOD, "")
+            packet.data = found.binary.get(properties.AUTH_DATA, b"")
+    _done(pos, end)
+    if packet.reason not in reasons.CLIENT_AUTHS:
+        raise _protocol_error(f"a client may not send AUTH with 0x{packet.reason:02x}")
+    return packet

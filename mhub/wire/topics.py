@@ -1,0 +1,72 @@
+"""The rules for topic names and topic filters.
+
+Matching proper is done by the trees in `mhub.core`; here is what may be written at all.
+"""
+
+from typing import Final
+
+from mhub.wire.errors import ProtocolFault
+from mhub.wire.reasons import PROTOCOL_ERROR, TOPIC_FILTER_INVALID, TOPIC_NAME_INVALID
+
+SHARE: Final = "$share/"
+
+
+def check_name(topic: str, max_levels: int) -> None:
+    """A topic name has no wildcard and is not empty [MQTT-3.3.2-2, MQTT-4.7.0-1, MQTT-4.7.3-1]."""
+    if not topic:
+        raise ProtocolFault(TOPIC_NAME_INVALID, "the topic name is empty")
+    if "+" in topic or "#" in topic:
+        raise ProtocolFault(TOPIC_NAME_INVALID, "the topic name holds a wildcard")
+    if topic.count("/") >= max_levels:
+        raise ProtocolFault(TOPIC_NAME_INVALID, f"the topic has more than {max_levels} levels")
+
+
+def has_wildcard(topic_filter: str) -> bool:
+    return "+" in topic_filter or "#" in topic_filter
+
+
+def filter_problem(topic_filter: str, max_levels: int) -> str:
+    """What is wrong with a filter, "" if nothing is [MQTT-4.7.1-1, MQTT-4.7.1-2, MQTT-4.7.3-1]."""
+    if not topic_filter:
+        return "the topic filter is empty"
+    if topic_filter.count("/") >= max_levels:
+        return f"the topic filter has more than {max_levels} levels"
+    if has_wildcard(topic_filter):
+        levels = topic_filter.split("/")
+        last = len(levels) - 1
+        for index, level in enumerate(levels):
+            if "#" in level and (level != "#" or index != last):
+                return "'#' must stand alone in the last level of a filter"
+            if "+" in level and level != "+":
+                return "'+' must fill a whole level of a filter"
+    return ""
+
+
+def check_filter(topic_filter: str, max_levels: int) -> None:
+    problem = filter_problem(topic_filter, max_levels)
+    if problem:
+        raise ProtocolFault(TOPIC_FILTER_INVALID, problem)
+
+
+def split_share(topic_filter: str) -> tuple[str, str]:
+    """(group, filter) of a shared filter, ("", filter) of any other [MQTT-4.8.2-1, -2]."""
+    if not topic_filter.startswith(SHARE):
+        return "", topic_filter
+    group, slash, rest = topic_filter[len(SHARE) :].partition("/")
+    if not group or not slash or not rest or has_wildcard(group):
+        raise ProtocolFault(PROTOCOL_ERROR, "a shared filter is written $share/NAME/FILTER")
+    return group, rest
+
+
+def matches(topic_filter: str, topic: str) -> bool:
+    """Whether a valid filter matches a topic: the plain statement of what the trees do faster."""
+    if topic.startswith("$") and topic_filter[0] in "+#":  # [MQTT-4.7.2-1]
+        return False
+    levels = topic.split("/")
+    wanted = topic_filter.split("/")
+    for index, level in enumerate(wanted):
+        if level == "#":
+            return True
+        if index >= len(levels) or (level != "+" and level != levels[index]):
+            return False
+    return len(wanted) == len(levels)
