@@ -1,9 +1,9 @@
 """Which build runs: the compiled one, the pure one, or a mixture that nobody wants.
 
-The modules of `mhub.wire` and `mhub.core` are compiled to C when mhub is installed where a C
-compiler is, and run as plain Python when not.  The import system decides module by module, and a
-compiled file left beside an edited source wins silently.  So this asks the import system itself,
-without importing the modules, and names the odd ones out.
+The hot path, `PACKAGES`, is compiled to C when mhub is installed where a C compiler is, and runs as
+plain Python when not.  The import system decides module by module, and a compiled file left beside
+an edited source wins silently.  So this asks the import system itself, without importing the
+modules, and names the odd ones out.
 """
 
 import platform
@@ -19,7 +19,7 @@ COMPILED: Final = "compiled"
 PURE: Final = "pure"
 MIXED: Final = "mixed"
 
-PACKAGES: Final = ("mhub.wire", "mhub.core")
+PACKAGES: Final = ("mhub.wire", "mhub.core", "mhub.bench.load")
 """The packages that are compiled whole, but for their `__init__`, which only holds their map."""
 
 

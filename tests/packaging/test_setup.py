@@ -1,13 +1,15 @@
 """setup.py ships every module, and compiles or not as MHUB_PURE and the machine say."""
 
+import re
 import sys
+import tomllib
 
 from setuptools import find_packages
 from setuptools.errors import CompileError
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub import build
-from tests.packaging.tree import ROOT, load_setup, modules
+from tests.packaging.tree import ROOT, imports_of, load_setup, modules
 
 WHEEL = ["setup.py", "bdist_wheel"]
 EDITABLE = ["setup.py", "editable_wheel"]
@@ -101,3 +103,15 @@ class ContentsTests(SynchronousTestCase):
         patterns = load_setup().COMPILED
         for package in build.PACKAGES:
             self.assertIn(package.replace(".", "/") + "/*.py", patterns)
+
+
+class DependencyTests(SynchronousTestCase):
+    # What others' names are imported under, and who brings them.
+    BROUGHT_BY = {"zope": "twisted", "OpenSSL": "twisted", "cryptography": "twisted"}  # noqa: RUF012
+
+    def test_what_is_imported_is_declared_and_what_is_declared_is_imported(self) -> None:
+        facts = tomllib.loads((ROOT / "pyproject.toml").read_text())
+        declared = {re.split(r"[^\w-]", need)[0] for need in facts["project"]["dependencies"]}
+        roots = {imported.split(".")[0] for name in modules() for imported in imports_of(name)}
+        foreign = roots - sys.stdlib_module_names - {"mhub"}
+        self.assertEqual({self.BROUGHT_BY.get(name, name) for name in foreign}, declared)
