@@ -1,0 +1,47 @@
+"""The configuration: a TOML file becomes frozen settings, checked once.
+
+load          a file -> `Settings`, or `ConfigError` with everything that is wrong
+settings      the settings, and with each its type, range, default and documentation
+limits        the same for `[limits]`, whose values `mhub.core` reads
+listeners     checks of `[[listeners]]` that need more than one key
+certificates  checks of the files that TLS needs
+schema        keys, tables and lists
+kinds         the types of values
+units         "64 KiB" and "1h"
+lines         which line sets which key
+problems      how a mistake is reported
+mosquitto     where the options of mosquitto.conf went
+reference     the reference in `docs/configuration.md`; `python -m mhub.config` prints it
+"""
+
+from mhub.config.limits import BrokerLimits
+from mhub.config.load import load, parse
+from mhub.config.problems import ConfigError, Problem
+from mhub.config.settings import (
+    AuthSettings,
+    ListenerSettings,
+    LogSettings,
+    NetSettings,
+    ScramSettings,
+    Settings,
+    SniSettings,
+    SysSettings,
+    TlsSettings,
+)
+
+__all__ = [
+    "AuthSettings",
+    "BrokerLimits",
+    "ConfigError",
+    "ListenerSettings",
+    "LogSettings",
+    "NetSettings",
+    "Problem",
+    "ScramSettings",
+    "Settings",
+    "SniSettings",
+    "SysSettings",
+    "TlsSettings",
+    "load",
+    "parse",
+]

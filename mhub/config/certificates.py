@@ -1,0 +1,137 @@
+"""Whether the TLS settings of a listener can work: the files are there, and fit each other.
+
+What the files hold is checked with the libraries that will use them, so that a listener whose
+settings pass here starts.  They are imported only when there is TLS to check.
+"""
+
+import os
+import stat
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from mhub.config.kinds import Place
+from mhub.config.settings import TlsSettings
+
+T = TypeVar("T")
+
+
+def check_tls(tls: TlsSettings, place: Place) -> None:
+    """Report what would keep a listener from starting, or from letting anyone in."""
+    _check_pair(tls.certificate, tls.key, place)
+    names: set[str] = set()
+    for index, sni in enumerate(tls.sni):
+        entry = place.at("sni").item(index)
+        _check_pair(sni.certificate, sni.key, entry)
+        for host in sni.hosts:
+            if host.lower() in names:
+                entry.at("hosts").wrong(f'"{host}" has a certificate already')
+            names.add(host.lower())
+    if tls.ca:
+        _parse(tls.ca, place.at("ca"), "a PEM file with certificates", _certificates)
+    if tls.crl:
+        _parse(tls.crl, place.at("crl"), "a PEM file with revoked certificates", _revocations)
+    if tls.ciphers:
+        _check_ciphers(tls.ciphers, place.at("ciphers"))
+    if (
+        tls.client_certificate != "none"
+        and not tls.ca
+        and not place.report.covers(place.at("ca").path)
+    ):
+        place.at("ca").wrong(f'missing; client_certificate = "{tls.client_certificate}" needs it')
+    if tls.client_certificate == "none":
+        for name, given in (
+            ("crl", tls.crl),
+            ("identity_as_username", tls.identity_as_username != "off"),
+        ):
+            if given:
+                place.at(name).wrong('needs client_certificate = "optional" or "required"')
+
+
+def read_file(path: str, place: Place) -> bytes | None:
+    """The content of a file that the settings name, or None when it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return file.read()
+    except OSError as error:
+        place.wrong(f"cannot read {path}: {error.strerror}")
+        return None
+
+
+def _check_pair(certificate: str, key: str, place: Place) -> None:
+    # An empty path was reported as missing when the table was read.
+    cert = key_ok = None
+    if certificate:
+        cert = _parse(
+            certificate, place.at("certificate"), "a PEM file with certificates", _certificates
+        )
+    if key:
+        key_ok = _parse(
+            key, place.at("key"), "a PEM file with a private key without a passphrase", _public_part
+        )
+        _warn_if_open(key, place.at("key"))
+    if cert is not None and key_ok is not None:
+        public, ends = cert
+        if public != key_ok:
+            place.at("key").wrong(f"does not belong to the certificate {certificate}")
+        if ends < datetime.now(UTC):
+            place.report.warn(
+                place.at("certificate").path, f"{certificate} expired on {ends:%Y-%m-%d}"
+            )
+
+
+def _parse(path: str, place: Place, expected: str, parse: Callable[[bytes], T]) -> T | None:
+    data = read_file(path, place)
+    if data is None:
+        return None
+    try:
+        return parse(data)
+    except (ValueError, TypeError):  # TypeError: the key is encrypted
+        place.wrong(f"expected {expected}, found something else in {path}")
+        return None
+
+
+def _certificates(data: bytes) -> tuple[bytes, datetime]:
+    """The public key of the first certificate, and when it expires."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    first = x509.load_pem_x509_certificates(data)[0]
+    public = first.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+    return public, first.not_valid_after_utc
+
+
+def _public_part(data: bytes) -> bytes:
+    from cryptography.hazmat.primitives.serialization import (
+        Encoding,
+        PublicFormat,
+        load_pem_private_key,
+    )
+
+    public = load_pem_private_key(data, None).public_key()
+    return public.public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
+
+
+def _revocations(data: bytes) -> bool:
+    from cryptography import x509
+
+    x509.load_pem_x509_crl(data)
+    return True
+
+
+def _check_ciphers(ciphers: str, place: Place) -> None:
+    from OpenSSL import SSL
+
+    try:
+        SSL.Context(SSL.TLS_METHOD).set_cipher_list(ciphers.encode())
+    except (SSL.Error, UnicodeEncodeError):
+        place.wrong(f'expected a list of ciphers that OpenSSL knows, found "{ciphers}"')
+
+
+def _warn_if_open(path: str, place: Place) -> None:
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return
+    if mode & stat.S_IROTH:
+        place.report.warn(place.path, f"everybody on this machine can read {path}; chmod 600 it")

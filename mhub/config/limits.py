@@ -1,0 +1,146 @@
+"""The keys of `[limits]`.
+
+Those of `LIMIT_KEYS` hold for each client and may be set again for one listener; their defaults are
+those of `mhub.core.limits.Limits`.  Those of `BrokerLimits` hold for the broker as a whole.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from mhub.config.kinds import (
+    Boolean,
+    Choice,
+    Integer,
+    Kind,
+    Place,
+    Seconds,
+    Size,
+    Text,
+    WholeSeconds,
+)
+from mhub.config.problems import Wrong
+from mhub.config.schema import Key, ListOf, setting
+from mhub.core.limits import DISCONNECT, DROP_NEWEST, DROP_OLDEST, NEVER, Limits
+
+# MQTT ends at 2**28 + 4 bytes; this is the round number below.
+MAX_PACKET: Final = 256 << 20
+
+
+class Version(Kind[int]):
+    """A version of MQTT; the broker uses the protocol level that CONNECT carries."""
+
+    LEVELS: Final = {"3.1": 3, "3.1.1": 4, "5.0": 5}
+    name = '`"3.1"` or `"3.1.1"` or `"5.0"`'
+    expected = 'one of "3.1", "3.1.1", "5.0"'
+
+    def read(self, value: object, place: Place) -> int:
+        if isinstance(value, str) and value in self.LEVELS:
+            return self.LEVELS[value]
+        raise Wrong(self.expected, "write it in quotes" if isinstance(value, (int, float)) else "")
+
+    def show(self, value: int) -> str:
+        return next(f'"{name}"' for name, level in self.LEVELS.items() if level == value)
+
+
+def _is_mount_point(text: str) -> bool:
+    # It becomes a part of every topic: no wildcards, and not among the broker's own topics.
+    return not any(sign in text for sign in "+#\0") and not text.startswith("$")
+
+
+_DOCUMENTED: Final[dict[str, Key[Any]]] = {
+    "versions": Key(ListOf(Version(), low=1), "The versions of MQTT that are spoken."),
+    "allow_anonymous": Key(Boolean(), "Let clients in that say neither who they are nor prove it."),
+    "allow_empty_client_id": Key(
+        Boolean(),
+        "Let clients in that bring no client id; they get one. MQTT 3.1 has no such clients.",
+    ),
+    "client_id_prefix": Key(Text(), "What the client ids that the broker makes begin with."),
+    "username_as_client_id": Key(
+        Boolean(),
+        "Take the user name as the client id, so that nobody can take over another user's session.",
+    ),
+    "max_client_id_length": Key(Integer(1, 65535), "How many characters a client id may have."),
+    "max_client_id_length_v31": Key(
+        Integer(1, 65535), "The same for clients of MQTT 3.1, which allows 23."
+    ),
+    "mount_point": Key(
+        Text(check=_is_mount_point, what="the beginning of a topic, without wildcards"),
+        "What is put before every topic of the clients, and taken away on the way to them,"
+        ' as `"site-a/"`.',
+    ),
+    "max_qos": Key(Integer(0, 2), "The highest QoS that clients may publish with and are granted."),
+    "retain_available": Key(Boolean(), "Whether messages can be retained."),
+    "wildcard_subscriptions": Key(Boolean(), "Whether subscriptions may have `+` and `#`."),
+    "shared_subscriptions": Key(Boolean(), "Whether there are shared subscriptions, `$share/…`."),
+    "max_topic_alias": Key(
+        Integer(0, 65535), "How many topic aliases a client may set; 0 is none."
+    ),
+    "max_topic_alias_out": Key(
+        Integer(0, 65535),
+        "How many topic aliases the broker sets towards a client that takes them; 0 is none.",
+    ),
+    "max_packet_size": Key(Size(64, MAX_PACKET), "The longest packet that clients may send."),
+    "max_topic_levels": Key(Integer(1, 65535), "How many levels a topic or a filter may have."),
+    "max_subscriptions": Key(
+        Integer(0), "How many subscriptions a session may have; 0 is any number."
+    ),
+    "receive_maximum": Key(
+        Integer(1, 65535),
+        "How many QoS 1 and 2 messages a client may have on the way to the broker at a time.",
+    ),
+    "max_inflight": Key(
+        Integer(1, 65535),
+        "How many QoS 1 and 2 messages are on the way to a client at a time, if it takes as many.",
+    ),
+    "max_queued_messages": Key(
+        Integer(0), "How many messages wait for one session; 0 is any number."
+    ),
+    "max_queued_bytes": Key(
+        Size(0), "How much memory the messages that wait for one session take; 0 is any."
+    ),
+    "queue_full": Key(
+        Choice(DROP_NEWEST, DROP_OLDEST, DISCONNECT),
+        "What goes when a queue is full: the new message, the oldest one, or the client.",
+    ),
+    "queue_qos0_offline": Key(
+        Boolean(), "Whether QoS 0 messages wait for sessions that are not connected."
+    ),
+    "connect_timeout_s": Key(
+        Seconds(0.1, 3600),
+        "How long a connection may take until its CONNECT is complete, TLS and WebSocket included.",
+    ),
+    "max_keepalive_s": Key(
+        WholeSeconds(1, 65535),
+        "The longest keep-alive; 5.0 clients that ask for more are told this one.",
+    ),
+    "allow_keepalive_off": Key(Boolean(), "Whether clients may turn keep-alive off (0)."),
+    "max_session_expiry_s": Key(
+        WholeSeconds(0, NEVER, forever=NEVER), "The longest that a session outlives its connection."
+    ),
+    "session_expiry_v3_s": Key(
+        WholeSeconds(0, NEVER, forever=NEVER),
+        "How long 3.1 and 3.1.1 sessions outlive their connection, unless clean session was set.",
+    ),
+}
+
+LIMIT_KEYS: Final[dict[str, Key[Any]]] = {
+    name: replace(entry, default=getattr(Limits(), name)) for name, entry in _DOCUMENTED.items()
+}
+
+
+@dataclass(frozen=True)
+class BrokerLimits:
+    max_connections: int = setting(
+        Integer(0), 0, "How many clients may be connected, over all listeners; 0 is any number."
+    )
+    max_retained_messages: int = setting(
+        Integer(0), 1_000_000, "How many retained messages are kept; 0 is any number."
+    )
+    max_retained_bytes: int = setting(
+        Size(0), 1 << 30, "How much memory the retained messages take; 0 is any."
+    )
+    route_cache_size: int = setting(
+        Integer(0),
+        100_000,
+        "For how many topics the subscribers are remembered; 0 looks them up for each message.",
+    )

@@ -1,0 +1,131 @@
+"""Where each option of mosquitto.conf went: for the documentation, and for error messages.
+
+The options of bridges, persistence and access control are outside of what these tables cover.
+"""
+
+from typing import Final
+
+# option: (our keys, a note).  No key: we do not offer it, and the note says what to do instead.
+OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
+    # Listeners
+    "listener": (
+        ("listeners.port", "listeners.host", "listeners.path"),
+        "one `[[listeners]]` table each",
+    ),
+    "port": (
+        ("listeners.port",),
+        "there is no default listener to configure apart from the others",
+    ),
+    "bind_address": (("listeners.host",), "an address, not a name; without it, loopback only"),
+    "bind_interface": (("listeners.bind_interface",), ""),
+    "socket_domain": (("listeners.host",), '`"0.0.0.0"` for IPv4, `"::"` for both'),
+    "protocol": (
+        ("listeners.transport",),
+        '`"tcp"`, `"tls"`, `"ws"`, `"wss"` or `"unix"`: TLS is named, not inferred',
+    ),
+    "max_connections": (("listeners.max_connections",), "0 instead of -1 is any number"),
+    "global_max_connections": (("limits.max_connections",), ""),
+    "mount_point": (("listeners.mount_point",), ""),
+    "use_username_as_clientid": (("listeners.username_as_client_id",), ""),
+    "accept_protocol_versions": (("listeners.versions",), 'a list: `["3.1.1", "5.0"]`'),
+    "enable_proxy_protocol": (("listeners.proxy_protocol",), "true takes versions 1 and 2"),
+    "set_tcp_nodelay": (("listeners.tcp_nodelay",), "on unless you turn it off"),
+    "websockets_headers_size": (("listeners.max_handshake_size",), ""),
+    "websockets_origin": (("listeners.origins",), "a list"),
+    "websockets_log_level": ((), "WebSockets log like everything else: see `log.level`"),
+    "http_dir": ((), "the broker serves no files; use a web server"),
+    "per_listener_settings": (
+        (),
+        "always so: a key of a listener stands above the same key of `[limits]`",
+    ),
+    # TLS
+    "certfile": (
+        ("listeners.tls.certificate",),
+        "further certificates by server name: `listeners.tls.sni`",
+    ),
+    "keyfile": (("listeners.tls.key",), "without a passphrase"),
+    "cafile": (("listeners.tls.ca",), ""),
+    "capath": (("listeners.tls.ca",), "one file with all the certificates"),
+    "crlfile": (("listeners.tls.crl",), ""),
+    "require_certificate": (
+        ("listeners.tls.client_certificate",),
+        '`"required"`; there is also `"optional"`',
+    ),
+    "use_identity_as_username": (("listeners.tls.identity_as_username",), '`"cn"`'),
+    "use_subject_as_username": (("listeners.tls.identity_as_username",), '`"subject"`'),
+    "tls_version": (("listeners.tls.min_version",), "the lowest version, not the only one"),
+    "ciphers": (("listeners.tls.ciphers",), "for TLS 1.2"),
+    "ciphers_tls1.3": (("listeners.tls.ciphersuites",), "a list"),
+    "dhparamfile": ((), "key exchange is by elliptic curves, which need no file"),
+    "tls_engine": ((), "no OpenSSL engines"),
+    "tls_engine_kpass_sha1": ((), "no OpenSSL engines"),
+    "tls_keyform": ((), "keys are PEM files"),
+    "psk_file": ((), "no pre-shared keys; use certificates"),
+    "psk_hint": ((), "no pre-shared keys; use certificates"),
+    "use_psk": ((), "no pre-shared keys; use certificates"),
+    # Clients and sessions
+    "allow_anonymous": (("limits.allow_anonymous",), "also for one listener"),
+    "allow_zero_length_clientid": (("limits.allow_empty_client_id",), "also for one listener"),
+    "auto_id_prefix": (("limits.client_id_prefix",), "also for one listener"),
+    "clientid_prefixes": ((), "a client id is no proof of who it is; use authentication"),
+    "max_keepalive": (
+        ("limits.max_keepalive_s", "limits.allow_keepalive_off"),
+        "keep-alive 0 has its own key",
+    ),
+    "max_packet_size": (("limits.max_packet_size",), ""),
+    "message_size_limit": (("limits.max_packet_size",), "counts the whole packet"),
+    "max_inflight_messages": (
+        ("limits.max_inflight", "limits.receive_maximum"),
+        "to the client, and from it",
+    ),
+    "max_inflight_bytes": (
+        (),
+        "`limits.max_inflight` and `limits.max_packet_size` bound it together",
+    ),
+    "max_queued_messages": (
+        ("limits.max_queued_messages", "limits.queue_full"),
+        "what happens then is a choice",
+    ),
+    "max_queued_bytes": (
+        ("limits.max_queued_bytes",),
+        "either bound counts, whichever is met first",
+    ),
+    "queue_qos0_messages": (("limits.queue_qos0_offline",), ""),
+    "max_qos": (("limits.max_qos",), "also for one listener"),
+    "max_topic_alias": (("limits.max_topic_alias",), "also for one listener"),
+    "max_topic_alias_broker": (("limits.max_topic_alias_out",), "also for one listener"),
+    "retain_available": (("limits.retain_available",), "also for one listener"),
+    "persistent_client_expiration": (
+        ("limits.max_session_expiry_s", "limits.session_expiry_v3_s"),
+        '`"60d"` and so on',
+    ),
+    "memory_limit": ((), "bound what holds memory: connections, queues, retained messages"),
+    "upgrade_outgoing_qos": ((), "a message never gets a higher QoS than it was published with"),
+    "allow_duplicate_messages": ((), "overlapping subscriptions deliver a message once"),
+    "check_retain_source": ((), "comes with access control"),
+    # The broker
+    "sys_interval": (("sys.interval_s",), ""),
+    "password_file": (
+        ("auth.scram.users_file",),
+        "SCRAM-SHA-256 for MQTT 5.0; made by `mhub scram-user`",
+    ),
+    "log_type": (("log.level",), "a threshold"),
+    "connection_messages": (("log.level",), '`"warn"` leaves them out'),
+    "log_dest": ((), "`twistd --logfile` or `--syslog`; `twistd -n` writes to the terminal"),
+    "log_facility": ((), "`twistd --syslog --prefix NAME`"),
+    "log_timestamp": ((), "always"),
+    "log_timestamp_format": ((), "ISO 8601"),
+    "include_dir": ((), "one file; make it with a template where you need parts"),
+    "pid_file": ((), "`twistd --pidfile`"),
+    "user": ((), "`twistd --uid --gid`, or the service manager"),
+}
+
+
+def renamed(option: str) -> str:
+    """What to write instead of an option of mosquitto.conf, or nothing when it is none."""
+    if option not in OPTIONS:
+        return ""
+    keys, note = OPTIONS[option]
+    if not keys:
+        return f"mosquitto.conf has it, mhub does not: {note.replace('`', '')}"
+    return f"what mosquitto.conf calls {option} is {' and '.join(keys)} here"

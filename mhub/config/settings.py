@@ -1,0 +1,249 @@
+"""The settings of a broker: every key of the file but the limits, which are in `limits`.
+
+The classes are frozen: a reload makes new ones.  What stands in `setting(...)` is the reference.
+"""
+
+from dataclasses import dataclass, field
+
+from mhub.config.kinds import (
+    Boolean,
+    Choice,
+    FileMode,
+    FilePath,
+    Host,
+    Integer,
+    Seconds,
+    Size,
+    Text,
+)
+from mhub.config.limits import BrokerLimits
+from mhub.config.schema import ListOf, Record, setting
+from mhub.core.limits import Limits
+
+TRANSPORTS = ("tcp", "tls", "ws", "wss", "unix")
+INTERNET = ("tcp", "tls", "ws", "wss")
+WEB = ("ws", "wss")
+SECURE = ("tls", "wss")
+PORTS = {"tcp": 1883, "tls": 8883}
+CIPHERSUITES = (
+    "TLS_AES_256_GCM_SHA384",
+    "TLS_CHACHA20_POLY1305_SHA256",
+    "TLS_AES_128_GCM_SHA256",
+    "TLS_AES_128_CCM_SHA256",
+    "TLS_AES_128_CCM_8_SHA256",
+)
+
+
+@dataclass(frozen=True)
+class SniSettings:
+    hosts: tuple[str, ...] = setting(
+        ListOf(Text(empty=False), low=1),
+        (),
+        'The server names that get this certificate; `"*.example.org"` is one level of names.',
+        required=True,
+    )
+    certificate: str = setting(
+        FilePath(), "", "The certificate, with its chain, as a PEM file.", required=True
+    )
+    key: str = setting(
+        FilePath(), "", "Its private key, as a PEM file without a passphrase.", required=True
+    )
+
+
+@dataclass(frozen=True)
+class TlsSettings:
+    certificate: str = setting(
+        FilePath(),
+        "",
+        "The certificate of the broker, with its chain, as a PEM file.",
+        required=True,
+    )
+    key: str = setting(
+        FilePath(), "", "Its private key, as a PEM file without a passphrase.", required=True
+    )
+    sni: tuple[SniSettings, ...] = setting(
+        ListOf(Record(SniSettings)),
+        (),
+        "Further certificates, chosen by the server name that the client asks for.",
+    )
+    min_version: str = setting(
+        Choice("1.2", "1.3"), "1.2", "The lowest version of TLS that is spoken."
+    )
+    ciphers: str = setting(
+        Text(),
+        "",
+        "The ciphers of TLS 1.2, in OpenSSL's notation.",
+        shown="those with forward secrecy",
+    )
+    ciphersuites: tuple[str, ...] = setting(
+        ListOf(Choice(*CIPHERSUITES)),
+        (),
+        "The cipher suites of TLS 1.3, best first.",
+        shown="OpenSSL's",
+    )
+    client_certificate: str = setting(
+        Choice("none", "optional", "required"),
+        "none",
+        "Whether clients are asked for a certificate.",
+    )
+    ca: str = setting(
+        FilePath(),
+        "",
+        "The authorities that client certificates must come from, in one PEM file.",
+        shown="none; needed when clients are asked for certificates",
+    )
+    crl: str = setting(
+        FilePath(), "", "Client certificates that were revoked, as a PEM file.", shown="none"
+    )
+    identity_as_username: str = setting(
+        Choice("off", "cn", "subject"),
+        "off",
+        "Take the user name from the client's certificate: its common name, or its whole subject.",
+    )
+
+
+@dataclass(frozen=True)
+class ListenerSettings:
+    name: str = setting(
+        Text(empty=False),
+        "",
+        "What logs and statistics call the listener.",
+        shown="transport and port, as `tcp-1883`",
+    )
+    transport: str = setting(
+        Choice(*TRANSPORTS), "tcp", "How MQTT is carried; `wss` is `ws` inside TLS."
+    )
+    host: str = setting(
+        Host(),
+        "127.0.0.1",
+        'The address to listen on. `"0.0.0.0"` is every IPv4 address of the machine,'
+        ' `"::"` every address, IPv6 and IPv4.',
+        only=INTERNET,
+    )
+    port: int = setting(
+        Integer(0, 65535),
+        -1,
+        "The port; 0 takes any free one.",
+        only=INTERNET,
+        shown="1883 for tcp, 8883 for tls, none for ws and wss",
+    )
+    bind_interface: str = setting(
+        Text(),
+        "",
+        "Only accept what arrives at this network interface, as `eth1` (Linux; needs privileges).",
+        only=INTERNET,
+        shown="any",
+    )
+    path: str = setting(
+        FilePath(),
+        "",
+        "The Unix socket; needed.",
+        only=("unix",),
+        shown="none",
+    )
+    mode: int = setting(FileMode(), 0o660, "The permissions of the Unix socket.", only=("unix",))
+    backlog: int = setting(
+        Integer(1, 65535),
+        4096,
+        "How many connections the kernel holds until they are accepted (it has its own bound).",
+    )
+    tcp_nodelay: bool = setting(Boolean(), True, "Send small packets at once.", only=INTERNET)
+    max_connections: int = setting(
+        Integer(0), 0, "How many clients may be connected here; 0 is any number."
+    )
+    proxy_protocol: bool = setting(
+        Boolean(),
+        False,
+        "Connections begin with a PROXY protocol header, version 1 or 2, that names the client."
+        " Only where nobody but the proxy can reach the listener.",
+    )
+    http_path: str = setting(
+        Text(
+            check=lambda path: path.startswith("/") and "?" not in path and "#" not in path,
+            what='a path such as "/mqtt"',
+        ),
+        "/mqtt",
+        "Where WebSockets are offered.",
+        only=WEB,
+    )
+    origins: tuple[str, ...] = setting(
+        ListOf(Text(empty=False)),
+        (),
+        'The web pages that may connect, as `"https://app.example.org"`; the empty list is any.',
+        only=WEB,
+    )
+    max_handshake_size: int = setting(
+        Size(512, 1 << 20), 8192, "How long the request that opens a WebSocket may be.", only=WEB
+    )
+    tls: TlsSettings | None = setting(  # noqa: RUF009 (makes a field)
+        Record(TlsSettings), None, "Certificates and all else that TLS needs.", only=SECURE
+    )
+
+    limits: Limits = field(default_factory=Limits)
+
+    @property
+    def address(self) -> str:
+        """Where to find the listener, in the form of a URL."""
+        if self.transport == "unix":
+            return f"unix:{self.path}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        scheme = {"tcp": "mqtt", "tls": "mqtts"}.get(self.transport, self.transport)
+        return f"{scheme}://{host}:{self.port}" + (self.http_path if self.transport in WEB else "")
+
+
+@dataclass(frozen=True)
+class SysSettings:
+    interval_s: float = setting(
+        Seconds(0, 86400), 10.0, "How often the `$SYS` topics are published; 0 turns them off."
+    )
+
+
+@dataclass(frozen=True)
+class NetSettings:
+    accepts_per_turn: int = setting(
+        Integer(1, 10_000),
+        64,
+        "How many new connections a listener accepts before live traffic has its turn.",
+    )
+    shutdown_timeout_s: float = setting(
+        Seconds(0, 3600), 5.0, "How long a stop waits until what was written has left."
+    )
+
+
+@dataclass(frozen=True)
+class LogSettings:
+    level: str = setting(
+        Choice("debug", "info", "warn", "error", "critical"),
+        "info",
+        "The least important messages that are logged.",
+    )
+
+
+@dataclass(frozen=True)
+class ScramSettings:
+    users_file: str = setting(
+        FilePath(),
+        "",
+        "Who may log in; written by `mhub scram-user`. Read again when it changes.",
+        required=True,
+    )
+
+
+@dataclass(frozen=True)
+class AuthSettings:
+    scram: ScramSettings | None = setting(  # noqa: RUF009 (makes a field)
+        Record(ScramSettings), None, "Enhanced authentication with SCRAM-SHA-256.", shown="off"
+    )
+
+
+@dataclass(frozen=True)
+class Settings:
+    file: str = ""
+    listeners: tuple[ListenerSettings, ...] = ()
+    limits: Limits = field(default_factory=Limits)  # of a listener that overrides none
+    broker: BrokerLimits = field(default_factory=BrokerLimits)
+    sys: SysSettings = field(default_factory=SysSettings)
+    net: NetSettings = field(default_factory=NetSettings)
+    log: LogSettings = field(default_factory=LogSettings)
+    auth: AuthSettings = field(default_factory=AuthSettings)
+    warnings: tuple[str, ...] = ()  # what is allowed but probably not meant

@@ -1,0 +1,615 @@
+"""A TOML file becomes settings, or a report of everything that is wrong with it."""
+
+import socket
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given
+from hypothesis import strategies as st
+from twisted.trial.unittest import TestCase
+
+from mhub.config import ConfigError, Settings, load, parse
+from mhub.config.limits import LIMIT_KEYS
+from mhub.config.lines import line_numbers
+from mhub.config.mosquitto import OPTIONS
+from mhub.config.units import parse_duration, parse_size, show_duration, show_size
+from mhub.core.limits import NEVER, Limits
+from tests.helpers.certificates import Authority, write_revocations
+from tests.helpers.splits import steady
+
+
+class ConfigCase(TestCase):
+    """Texts are parsed as if they stood in a file of an empty folder."""
+
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp()).absolute()
+        self.folder.mkdir()
+        self.file = str(self.folder / "broker.toml")
+
+    def settings(self, text: str) -> Settings:
+        return parse(text, self.file)
+
+    def problems(self, text: str) -> list[str]:
+        """What is wrong with a text, without the name of the file."""
+        error = self.assertRaises(ConfigError, parse, text, self.file)
+        lines = str(error).split("\n")
+        self.assertTrue(all(line.startswith(self.file + ":") for line in lines), lines)
+        return [line.removeprefix(self.file + ":") for line in lines]
+
+    def assertProblem(self, text: str, *expected: str) -> None:
+        self.assertEqual(self.problems(text), list(expected))
+
+
+class DefaultsTests(ConfigCase):
+    def test_empty_file(self) -> None:
+        """An empty file is a broker on loopback with the core's own limits."""
+        settings = self.settings("")
+        (listener,) = settings.listeners
+        self.assertEqual(listener.address, "mqtt://127.0.0.1:1883")
+        self.assertEqual(listener.name, "tcp-1883")
+        self.assertEqual(listener.limits, Limits())
+        self.assertEqual(settings.limits, Limits())
+        self.assertEqual(settings.sys.interval_s, 10)
+        self.assertIsNone(settings.auth.scram)
+        self.assertEqual(settings.warnings, ())
+
+    def test_limits_without_listener(self) -> None:
+        """`[limits]` alone reaches the listener that is there by default."""
+        settings = self.settings("[limits]\nmax_qos = 1\nmax_connections = 7")
+        self.assertEqual(settings.listeners[0].limits.max_qos, 1)
+        self.assertEqual(settings.broker.max_connections, 7)
+        self.assertEqual(settings.listeners[0].max_connections, 0)
+
+    def test_frozen(self) -> None:
+        """Nobody changes settings behind another's back."""
+        with self.assertRaises(FrozenInstanceError):
+            self.settings("").sys.interval_s = 1  # type: ignore[misc]
+
+    def test_every_limit_is_a_key(self) -> None:
+        """A field that the core gets is one that the file can set."""
+        self.assertEqual(set(LIMIT_KEYS), {field.name for field in fields(Limits)})
+
+    def test_defaults_are_allowed_values(self) -> None:
+        """What the reference shows as the default can be written down and gives the default."""
+        text = "[limits]\n" + "\n".join(
+            f"{name} = {entry.kind.show(entry.default)}" for name, entry in LIMIT_KEYS.items()
+        )
+        self.assertEqual(self.settings(text).limits, Limits())
+
+    def test_file_is_read(self) -> None:
+        Path(self.file).write_text("[sys]\ninterval_s = 0\n")
+        self.assertEqual(load(self.file).sys.interval_s, 0)
+        self.assertEqual(load(Path(self.file)).file, self.file)
+
+
+class ListenerTests(ConfigCase):
+    def test_overrides(self) -> None:
+        """A listener's limit stands above that of `[limits]`, and only for this listener."""
+        one, two = self.settings(
+            """
+            [limits]
+            max_packet_size = "1 MiB"
+            max_qos = 1
+            [[listeners]]
+            [[listeners]]
+            port = 1884
+            max_packet_size = "64 KiB"
+            versions = ["5.0"]
+            """
+        ).listeners
+        self.assertEqual((one.limits.max_packet_size, one.limits.max_qos), (1 << 20, 1))
+        self.assertEqual((two.limits.max_packet_size, two.limits.max_qos), (1 << 16, 1))
+        self.assertEqual((one.limits.versions, two.limits.versions), ((3, 4, 5), (5,)))
+
+    def test_addresses(self) -> None:
+        settings = self.settings(
+            """
+            [[listeners]]
+            host = "[::1]"
+            [[listeners]]
+            transport = "ws"
+            host = "localhost"
+            port = 8083
+            http_path = "/"
+            [[listeners]]
+            transport = "unix"
+            path = "mhub.sock"
+            mode = "600"
+            [[listeners]]
+            host = "fe80::1%eth0"
+            port = 0
+            """
+        )
+        self.assertEqual(
+            [listener.address for listener in settings.listeners],
+            [
+                "mqtt://[::1]:1883",
+                "ws://127.0.0.1:8083/",
+                f"unix:{self.folder}/mhub.sock",
+                "mqtt://[fe80::1%eth0]:0",
+            ],
+        )
+        self.assertEqual(settings.listeners[2].mode, 0o600)
+        self.assertEqual(settings.listeners[2].name, "unix-mhub.sock")
+
+    def test_bad_hosts(self) -> None:
+        expected = 'expected an IPv4 or IPv6 address, or "localhost", found'
+        for host, rest in (
+            ("*", ' ("0.0.0.0" is every IPv4 address, "::" every address of both kinds)'),
+            ("127.0.0.1:1883", " (the port has its own key, `port`)"),
+            ("[::1]:1883", " (the port has its own key, `port`)"),
+            ("broker.example.org", ""),
+            ("300.0.0.1", ""),
+            ("::g", ""),
+        ):
+            self.assertProblem(
+                f'[[listeners]]\nhost = "{host}"',
+                f'2: listeners[0].host: {expected} "{host}"{rest}',
+            )
+
+    def test_what_a_transport_needs(self) -> None:
+        self.assertProblem(
+            """
+            [[listeners]]
+            transport = "ws"
+            [[listeners]]
+            transport = "unix"
+            [[listeners]]
+            transport = "tls"
+            [[listeners]]
+            transport = "wss"
+            """,
+            "2: listeners[0].port: missing; transport ws has no usual port",
+            "4: listeners[1].path: missing; transport unix needs it",
+            "6: listeners[2].tls: missing; transport tls needs tls.certificate and tls.key",
+            "8: listeners[3].port: missing; transport wss has no usual port",
+            "8: listeners[3].tls: missing; transport wss needs tls.certificate and tls.key",
+        )
+
+    def test_keys_of_other_transports(self) -> None:
+        """A key that would have no effect is a misunderstanding, so it is an error."""
+        self.assertProblem(
+            """
+            [[listeners]]
+            http_path = "/mqtt"
+            mode = "0600"
+            [[listeners]]
+            transport = "unix"
+            path = "a.sock"
+            port = 1
+            """,
+            "3: listeners[0].http_path: only for transport ws or wss; this listener's is tcp",
+            "4: listeners[0].mode: only for transport unix; this listener's is tcp",
+            "8: listeners[1].port: only for transport tcp or tls or ws or wss;"
+            " this listener's is unix",
+        )
+
+    def test_wrong_transport_is_one_problem(self) -> None:
+        """When the transport is unknown, nothing is said about what it would have needed."""
+        self.assertProblem(
+            '[[listeners]]\ntransport = "tpc"\nhttp_path = "/"',
+            '2: listeners[0].transport: expected one of "tcp", "tls", "ws", "wss", "unix",'
+            ' found "tpc" (did you mean "tcp"?)',
+        )
+
+    def test_same_address(self) -> None:
+        for one, two, clash in (
+            ("127.0.0.1", "127.0.0.1", True),
+            ("::1", "0:0::1", True),
+            ("0.0.0.0", "127.0.0.1", True),
+            ("127.0.0.1", "0.0.0.0", True),
+            ("::", "127.0.0.1", True),
+            ("::", "0.0.0.0", True),
+            ("127.0.0.1", "127.0.0.2", False),
+            ("0.0.0.0", "::1", False),
+            ("127.0.0.1", "::1", False),
+        ):
+            text = f"""
+                [[listeners]]
+                name = "one"
+                host = "{one}"
+                [[listeners]]
+                name = "two"
+                host = "{two}"
+                port = 1883
+                """
+            if clash:
+                (problem,) = self.problems(text)
+                self.assertIn("8: listeners[1].port: listeners[0] listens on mqtt://", problem)
+            else:
+                self.assertEqual(len(self.settings(text).listeners), 2)
+
+    def test_any_free_port_twice(self) -> None:
+        text = '[[listeners]]\nport = 0\nname = "a"\n[[listeners]]\nport = 0\nname = "b"'
+        self.assertEqual(len(self.settings(text).listeners), 2)
+
+    def test_same_name_and_path(self) -> None:
+        self.assertProblem(
+            """
+            [[listeners]]
+            transport = "unix"
+            path = "./a.sock"
+            [[listeners]]
+            transport = "unix"
+            path = "a.sock"
+            """,
+            '5: listeners[1].name: "unix-a.sock" is the name of listeners[0] too',
+            f"7: listeners[1].path: listeners[0] listens on unix:{self.folder}/a.sock already",
+        )
+
+    def test_unix_paths(self) -> None:
+        (self.folder / "file").write_text("")
+        # The test's own folder can be too deep for the path of a socket.
+        with TemporaryDirectory() as short, socket.socket(socket.AF_UNIX) as left_over:
+            left_over.bind(f"{short}/left-over.sock")
+            self.settings(f'[[listeners]]\ntransport = "unix"\npath = "{short}/left-over.sock"')
+        self.assertProblem(
+            '[[listeners]]\ntransport = "unix"\npath = "file"',
+            f"3: listeners[0].path: {self.folder}/file is there already, and is not a socket",
+        )
+        long = "/" + 107 * "x"
+        self.assertProblem(
+            f'[[listeners]]\ntransport = "unix"\npath = "{long}"',
+            f"3: listeners[0].path: expected at most 107 bytes, found 108: {long}",
+        )
+
+    def test_nobody_can_log_in(self) -> None:
+        (warning,) = self.settings("[[listeners]]\nallow_anonymous = false").warnings
+        self.assertEqual(
+            warning,
+            f"{self.file}:2: listeners[0].allow_anonymous: nobody can log in at tcp-1883:"
+            " it wants a user, and [auth] has none",
+        )
+
+
+class MistakeTests(ConfigCase):
+    def test_all_at_once(self) -> None:
+        """One run reports every mistake, in the order of the file."""
+        self.assertProblem(
+            """
+            verbose = true
+            [[listeners]]
+            prot = 1883
+            max_connections = -1
+            [limits]
+            max_qos = 3
+            max_inflight_messages = 20
+            [limmits]
+            [sys]
+            interval_s = "soon"
+            """,
+            "2: verbose: unknown key; expected one of listeners, limits, sys, net, log, auth",
+            '4: listeners[0].prot: unknown key; did you mean "port"?',
+            "5: listeners[0].max_connections: expected an integer, 0 or more, found -1",
+            "7: limits.max_qos: expected an integer from 0 to 2, found 3",
+            "8: limits.max_inflight_messages: unknown key; what mosquitto.conf calls"
+            " max_inflight_messages is limits.max_inflight and limits.receive_maximum here",
+            '9: limmits: unknown key; did you mean "limits"?',
+            "11: sys.interval_s: expected a duration from 0s to 1d, in seconds or as text such as"
+            ' "30s" or "1h", found "soon"',
+        )
+
+    def test_every_option_of_mosquitto_has_an_answer(self) -> None:
+        """Options with another name here, or none, are answered; the same name is just right."""
+        for option in OPTIONS:
+            (problem,) = self.problems(f'"{option}" = 1')
+            self.assertRegex(
+                problem, "what mosquitto.conf calls|mosquitto.conf has it, mhub does not"
+            )
+
+    def test_wrong_types(self) -> None:
+        for text, problem in (
+            ("limits = 3", "1: limits: expected a table, found 3"),
+            ("[[limits]]", "1: limits: expected a table, found a list"),
+            (
+                "[listeners]",
+                "1: listeners: expected a list of tables, each headed [[listeners]], found a table",
+            ),
+            ("listeners = [1]", "1: listeners[0]: expected a table, found 1"),
+            (
+                "[limits]\nretain_available = 1",
+                "2: limits.retain_available: expected true or false, found 1",
+            ),
+            (
+                "[limits]\nmax_qos = true",
+                "2: limits.max_qos: expected an integer from 0 to 2, found true",
+            ),
+            (
+                "[limits]\nmax_qos = 1.0",
+                "2: limits.max_qos: expected an integer from 0 to 2, found 1.0",
+            ),
+            (
+                "[limits]\nclient_id_prefix = 1979-05-27",
+                "2: limits.client_id_prefix: expected a string, found the date or time 1979-05-27",
+            ),
+            (
+                '[limits]\nversions = ["3.1", 5.0]',
+                '2: limits.versions[1]: expected one of "3.1", "3.1.1", "5.0", found 5.0'
+                " (write it in quotes)",
+            ),
+            (
+                "[limits]\nversions = []",
+                '2: limits.versions: expected a list that is not empty, each one of "3.1",'
+                ' "3.1.1", "5.0", found an empty list',
+            ),
+            (
+                '[limits]\nmount_point = "a/#"',
+                "2: limits.mount_point: expected a string: the beginning of a topic,"
+                ' without wildcards, found "a/#"',
+            ),
+            (
+                '[[listeners]]\ntransport = "unix"\npath = "a"\nmode = 0o660',
+                "4: listeners[0].mode: expected permissions as octal digits in a string,"
+                ' such as "0660", found 432',
+            ),
+        ):
+            self.assertProblem(text, problem)
+
+    def test_not_toml(self) -> None:
+        (problem,) = self.problems("[limits]\nmax_qos 1")
+        self.assertTrue(problem.startswith("2: not TOML: "), problem)
+        self.assertTrue(self.problems("a = " + 5000 * "[")[0])
+
+    def test_not_a_text_file(self) -> None:
+        Path(self.file).write_bytes(b"a = '\xff'")
+        error = self.assertRaises(ConfigError, load, self.file)
+        self.assertEqual(str(error), f"{self.file}: is not UTF-8: see byte 5")
+        error = self.assertRaises(ConfigError, load, str(self.folder))
+        self.assertEqual(str(error), f"{self.folder}: cannot be read: Is a directory")
+
+    def test_long_values_are_shortened(self) -> None:
+        (problem,) = self.problems(f'[limits]\nmax_qos = "{1000 * "x"}"')
+        self.assertLess(len(problem), 150)
+
+    @steady
+    @given(st.text())
+    def test_any_text(self, text: str) -> None:
+        """Any text gives settings or a ConfigError, nothing else."""
+        try:
+            parse(text, "broker.toml")
+        except ConfigError:
+            pass
+
+    @steady
+    @given(
+        st.dictionaries(
+            st.sampled_from([*LIMIT_KEYS, "host", "port", "transport", "mode", "origins", "tls"]),
+            st.sampled_from(
+                ["0", "-1", "1e400", "nan", "true", '""', '"a"', "[]", "[[]]", "{}", "12:00:00"]
+            ),
+        )
+    )
+    def test_any_value(self, table: dict[str, str]) -> None:
+        """No type of value in any key gives anything but settings or a ConfigError."""
+        rows = "\n".join(f"{name} = {value}" for name, value in table.items())
+        try:
+            parse(f"[[listeners]]\n{rows}", "broker.toml")
+        except ConfigError:
+            pass
+
+
+class TlsTests(ConfigCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.authority = Authority("Test CA")
+        self.authority.write(self.folder / "ca.crt")
+        self.authority.issue("localhost", self.folder / "a.crt", self.folder / "a.key")
+        self.authority.issue("other", self.folder / "b.crt", self.folder / "b.key")
+
+    def listener(self, extra: str = "", certificate: str = "a.crt", key: str = "a.key") -> str:
+        return (
+            f'[[listeners]]\ntransport = "tls"\n[listeners.tls]\n'
+            f'certificate = "{certificate}"\nkey = "{key}"\n{extra}'
+        )
+
+    def test_fine(self) -> None:
+        (listener,) = self.settings(
+            self.listener(
+                """
+                ca = "ca.crt"
+                client_certificate = "required"
+                identity_as_username = "cn"
+                ciphers = "ECDHE+AESGCM"
+                ciphersuites = ["TLS_AES_128_GCM_SHA256"]
+                sni = [{hosts = ["other"], certificate = "b.crt", key = "b.key"}]
+                """
+            )
+        ).listeners
+        assert listener.tls is not None
+        self.assertEqual(listener.address, "mqtts://127.0.0.1:8883")
+        self.assertEqual(listener.tls.certificate, str(self.folder / "a.crt"))
+        self.assertEqual(listener.tls.min_version, "1.2")
+        self.assertEqual(listener.tls.sni[0].hosts, ("other",))
+
+    def test_files(self) -> None:
+        (self.folder / "garbage").write_text("garbage")
+        at = "listeners[0].tls"
+        other = f"found something else in {self.folder}/garbage"
+        for certificate, key, *problems in (
+            (
+                "a.crt",
+                "b.key",
+                f"5: {at}.key: does not belong to the certificate {self.folder}/a.crt",
+            ),
+            (
+                "none",
+                "a.key",
+                f"4: {at}.certificate: cannot read {self.folder}/none: No such file or directory",
+            ),
+            (
+                "garbage",
+                "garbage",
+                f"4: {at}.certificate: expected a PEM file with certificates, {other}",
+                f"5: {at}.key: expected a PEM file with a private key without a passphrase,"
+                f" {other}",
+            ),
+            ("", "a.key", f'4: {at}.certificate: expected a path, found ""'),
+        ):
+            self.assertProblem(self.listener("", certificate, key), *problems)
+
+    def test_encrypted_key(self) -> None:
+        self.authority.issue(
+            "x", self.folder / "x.crt", self.folder / "x.key", passphrase=b"secret"
+        )
+        (problem,) = self.problems(self.listener("", "x.crt", "x.key"))
+        self.assertIn("without a passphrase", problem)
+
+    def test_missing(self) -> None:
+        self.assertProblem(
+            '[[listeners]]\ntransport = "tls"\n[listeners.tls]',
+            "3: listeners[0].tls.certificate: missing; expected a path",
+            "3: listeners[0].tls.key: missing; expected a path",
+        )
+
+    def test_client_certificates(self) -> None:
+        self.assertProblem(
+            self.listener('client_certificate = "optional"'),
+            '3: listeners[0].tls.ca: missing; client_certificate = "optional" needs it',
+        )
+        write_revocations(self.authority, self.folder / "crl.pem")
+        self.assertProblem(
+            self.listener('crl = "crl.pem"\nidentity_as_username = "subject"'),
+            '6: listeners[0].tls.crl: needs client_certificate = "optional" or "required"',
+            '7: listeners[0].tls.identity_as_username: needs client_certificate = "optional"'
+            ' or "required"',
+        )
+        self.assertProblem(
+            self.listener('client_certificate = "required"\nca = "ca.crt"\ncrl = "ca.crt"'),
+            "8: listeners[0].tls.crl: expected a PEM file with revoked certificates,"
+            f" found something else in {self.folder}/ca.crt",
+        )
+        self.settings(
+            self.listener('client_certificate = "required"\nca = "ca.crt"\ncrl = "crl.pem"')
+        )
+
+    def test_ciphers(self) -> None:
+        self.assertProblem(
+            self.listener('ciphers = "BEST"\nciphersuites = ["TLS_AES_256_GCM_SHA385"]'),
+            "6: listeners[0].tls.ciphers: expected a list of ciphers that OpenSSL knows,"
+            ' found "BEST"',
+            '7: listeners[0].tls.ciphersuites[0]: expected one of "TLS_AES_256_GCM_SHA384",'
+            ' "TLS_CHACHA20_POLY1305_SHA256", "TLS_AES_128_GCM_SHA256",'
+            ' "TLS_AES_128_CCM_SHA256", "TLS_AES_128_CCM_8_SHA256",'
+            ' found "TLS_AES_256_GCM_SHA385"',
+        )
+
+    def test_server_names(self) -> None:
+        self.assertProblem(
+            self.listener(
+                """[[listeners.tls.sni]]
+                hosts = ["other"]
+                certificate = "b.crt"
+                key = "b.key"
+                [[listeners.tls.sni]]
+                hosts = ["OTHER"]
+                certificate = "b.crt"
+                key = "a.key"
+                """
+            ),
+            '11: listeners[0].tls.sni[1].hosts: "OTHER" has a certificate already',
+            "13: listeners[0].tls.sni[1].key: does not belong to the certificate"
+            f" {self.folder}/b.crt",
+        )
+
+    def test_warnings(self) -> None:
+        (self.folder / "a.key").chmod(0o644)
+        (warning,) = self.settings(self.listener()).warnings
+        self.assertIn("5: listeners[0].tls.key: everybody on this machine can read", warning)
+        self.authority.issue("old", self.folder / "old.crt", self.folder / "old.key", days=-1)
+        (warning,) = self.settings(self.listener("", "old.crt", "old.key")).warnings
+        self.assertIn("4: listeners[0].tls.certificate:", warning)
+        self.assertIn("expired on", warning)
+
+
+class UnitTests(TestCase):
+    def test_sizes(self) -> None:
+        for text, size in (
+            ("0", 0),
+            ("12", 12),
+            ("64 KiB", 65536),
+            ("64KiB", 65536),
+            ("10 MB", 10_000_000),
+            ("1.5 kB", 1500),
+            ("2 gib", 2 << 30),
+            ("7 B", 7),
+        ):
+            self.assertEqual(parse_size(text), size)
+        for text in ("", "KiB", "1 TB", "-1", "0.5", "1 Ki B", "1,5 kB", "\u0661"):
+            self.assertIsNone(parse_size(text), text)
+
+    def test_durations(self) -> None:
+        for text, seconds in (
+            ("30s", 30),
+            ("1h", 3600),
+            ("1h30m", 5400),
+            ("1h 30 min", 5400),
+            ("250ms", 0.25),
+            ("1.5 d", 129600),
+            ("2w", 1209600),
+            (" 1s ", 1),
+        ):
+            self.assertEqual(parse_duration(text), seconds)
+        for text in ("", "30", "s", "1 year", "-1s", "1h!", "1s2", "never"):
+            self.assertIsNone(parse_duration(text), text)
+
+    @steady
+    @given(st.integers(0, 1 << 40))
+    def test_shown_is_exact(self, number: int) -> None:
+        self.assertEqual(parse_size(show_size(number)), number)
+
+    @steady
+    @given(st.integers(0, NEVER))
+    def test_shown_duration_is_exact(self, number: int) -> None:
+        self.assertEqual(parse_duration(show_duration(number)), number)
+
+
+class LineTests(TestCase):
+    def test_lines(self) -> None:
+        """Comments, strings and lists that look like keys do not lead it astray."""
+        text = '''# a = 1
+top = """
+[not.a.table]
+x = 1
+"""
+[ "quoted" . plain ] # comment
+key = [
+  "x = 1", # ]
+  { a = 1 },
+]
+'single' = 'it # is'
+[[list]]
+a.b = 1
+[[list]]
+[list.inner]
+c = "\\"]"
+[[list.inner2]]
+[[list.inner2]]
+d = 1
+'''
+        self.assertEqual(
+            line_numbers(text),
+            {
+                "top": 2,
+                "quoted.plain": 6,
+                "quoted.plain.key": 7,
+                "quoted.plain.single": 11,
+                "list": 12,
+                "list[0]": 12,
+                "list[0].a": 13,
+                "list[0].a.b": 13,
+                "list[1]": 14,
+                "list[1].inner": 15,
+                "list[1].inner.c": 16,
+                "list[1].inner2": 17,
+                "list[1].inner2[0]": 17,
+                "list[1].inner2[1]": 18,
+                "list[1].inner2[1].d": 19,
+            },
+        )
+
+    @steady
+    @given(st.text(alphabet="a.=[]{}\"'#\n \\1"))
+    def test_any_text(self, text: str) -> None:
+        """It ends, whatever the text is."""
+        line_numbers(text)
