@@ -1,0 +1,1 @@
+"""Who a client is: tests of mhub.auth."""
