@@ -1,0 +1,182 @@
+"""The `mhub` command: `mhub COMMAND ...`.
+
+Each command imports what it needs when it runs, so that `mhub --help` answers at once.  The broker
+itself is started by twistd: `twistd mhub --config FILE`.
+"""
+
+import sys
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Final
+
+OK: Final = 0
+FAILED: Final = 1
+USAGE: Final = 2
+
+
+@dataclass(frozen=True)
+class Command:
+    summary: str
+    run: Callable[[list[str]], int]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command; the result is the exit status."""
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not args:
+        _parser().print_help(sys.stderr)
+        return USAGE
+    name, rest = args[0], args[1:]
+    try:
+        if name in COMMANDS:
+            return COMMANDS[name].run(rest)
+        if name == "help":
+            return main([*rest[:1], "--help"])
+        if not name.startswith("-"):
+            return _unknown(name)
+        if _parser().parse_args(args).version:
+            return _version()
+        return USAGE
+    except SystemExit as stop:  # argparse: 0 after --help, 2 after a mistake
+        return stop.code if isinstance(stop.code, int) else FAILED
+    except KeyboardInterrupt:
+        print(file=sys.stderr)
+        return 130
+    except BrokenPipeError:  # the reader of our output, such as head, has had enough
+        sys.stderr.close()
+        return FAILED
+
+
+def check_config(argv: list[str]) -> int:
+    parser = ArgumentParser(
+        prog="mhub check-config",
+        description="Check a configuration without starting the broker. The exit status is 0 when"
+        " it is fine, and 1 when not; then every mistake is listed.",
+    )
+    parser.add_argument("file", metavar="FILE", help="the configuration, a TOML file")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print mistakes only")
+    args = parser.parse_args(argv)
+
+    from mhub.config import ConfigError, load
+
+    try:
+        settings = load(args.file)
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return FAILED
+    for warning in settings.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if not args.quiet:
+        from mhub.config.summary import summary
+
+        print(summary(settings))
+    return OK
+
+
+def scram_user(argv: list[str]) -> int:
+    from mhub.auth.users import ITERATIONS, MAX_ITERATIONS, MIN_ITERATIONS
+
+    parser = ArgumentParser(
+        prog="mhub scram-user",
+        description="Add a user to a SCRAM users file, change its password, or delete it. The file"
+        " is made when there is none; a running broker sees the change at the next login.",
+    )
+    parser.add_argument(
+        "file", metavar="FILE", help="the users file, as in [auth.scram] users_file"
+    )
+    parser.add_argument("name", metavar="NAME", help="the user")
+    parser.add_argument(
+        "--password-stdin",
+        action="store_true",
+        help="read the password from the first line of stdin",
+    )
+    parser.add_argument("--delete", action="store_true", help="delete the user")
+    parser.add_argument(
+        "--iterations",
+        type=int,
+        default=ITERATIONS,
+        metavar="N",
+        help="rounds of hashing that each login costs the client (%(default)s); 4096 is enough for"
+        " long random passwords on small devices",
+    )
+    args = parser.parse_args(argv)
+    if not MIN_ITERATIONS <= args.iterations <= MAX_ITERATIONS:
+        parser.error(f"--iterations: expected from {MIN_ITERATIONS} to {MAX_ITERATIONS}")
+
+    from mhub.auth.users import UsersFileError, delete_user, make_verifier, prepare_name, set_user
+
+    try:
+        prepare_name(args.name)  # before asking for a password
+        if args.delete:
+            if not delete_user(args.file, args.name):
+                raise UsersFileError(f'no user "{args.name}" in {args.file}')
+            print(f'deleted "{args.name}" from {args.file}')
+            return OK
+        verifier = make_verifier(_password(args.password_stdin), args.iterations)
+        new = set_user(args.file, args.name, verifier)
+    except (UsersFileError, ValueError) as error:
+        print(f"mhub scram-user: {error}", file=sys.stderr)
+        return FAILED
+    print(
+        f'added "{args.name}" to {args.file}'
+        if new
+        else f'new password for "{args.name}" in {args.file}'
+    )
+    return OK
+
+
+def bench(argv: list[str]) -> int:
+    from mhub.bench.cli import main as run
+
+    return run(argv)
+
+
+COMMANDS: Final = {
+    "check-config": Command("check a configuration without starting the broker", check_config),
+    "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
+    "bench": Command("put load on any MQTT broker and measure it", bench),
+}
+
+
+def _parser() -> ArgumentParser:
+    width = max(map(len, COMMANDS))
+    commands = "\n".join(
+        f"  {name:<{width}}  {command.summary}" for name, command in COMMANDS.items()
+    )
+    parser = ArgumentParser(
+        prog="mhub",
+        usage="mhub COMMAND ...",
+        description="An MQTT broker. Start it with: twistd -n mhub --config FILE",
+        epilog=f"commands:\n{commands}\n\n`mhub COMMAND --help` says more about each.",
+        formatter_class=RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="store_true", help="print the version and the build")
+    return parser
+
+
+def _version() -> int:
+    from mhub.build import describe
+
+    print(describe())
+    return OK
+
+
+def _unknown(name: str) -> int:
+    near = get_close_matches(name, COMMANDS, n=1)
+    hint = f'did you mean "{near[0]}"?' if near else "expected one of " + ", ".join(COMMANDS)
+    print(f'mhub: no command "{name}"; {hint}', file=sys.stderr)
+    return USAGE
+
+
+def _password(from_stdin: bool) -> str:
+    if from_stdin:
+        return sys.stdin.readline().rstrip("\r\n")
+
+    from getpass import getpass
+
+    password = getpass("Password: ")
+    if getpass("Again: ") != password:
+        raise ValueError("the two passwords differ")
+    return password

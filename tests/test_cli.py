@@ -1,0 +1,193 @@
+"""The `mhub` command: what it prints where, and its exit status."""
+
+import io
+import os
+import subprocess
+import sys
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from unittest import mock
+
+from twisted.trial.unittest import TestCase
+
+from mhub import __version__
+from mhub.auth.scram import ScramMethod
+from mhub.auth.users import read_users
+from mhub.cli import COMMANDS, main
+
+ROOT = Path(__file__).absolute().parent.parent
+
+
+class CliCase(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp()).absolute()
+        self.folder.mkdir()
+        self.out = self.err = ""
+        self.patch(os, "environ", {**os.environ, "COLUMNS": "80"})
+
+    def run_mhub(self, *argv: str, stdin: str = "") -> int:
+        out, err = io.StringIO(), io.StringIO()
+        with (
+            redirect_stdout(out),
+            redirect_stderr(err),
+            mock.patch("sys.stdin", io.StringIO(stdin)),
+        ):
+            status = main(argv)
+        self.out, self.err = out.getvalue(), err.getvalue()
+        return status
+
+    def file(self, text: str) -> str:
+        path = self.folder / "broker.toml"
+        path.write_text(text)
+        return str(path)
+
+
+class MainTests(CliCase):
+    def test_version(self) -> None:
+        self.assertEqual(self.run_mhub("--version"), 0)
+        self.assertIn(f"mhub {__version__}", self.out)
+        self.assertRegex(self.out, "pure|compiled|mixed")
+
+    def test_help(self) -> None:
+        """It names every command, on the screen that asks for it, within 80 columns."""
+        self.assertEqual(self.run_mhub("--help"), 0)
+        for name in COMMANDS:
+            self.assertIn(f"\n  {name} ", self.out)
+        self.assertLess(max(map(len, self.out.split("\n"))), 80)
+        self.assertEqual(self.run_mhub(), 2)
+        self.assertIn("check-config", self.err)
+
+    def test_help_of_commands(self) -> None:
+        for name in COMMANDS:
+            self.assertEqual(self.run_mhub(name, "--help"), 0, name)
+            if name != "bench":  # has its own
+                self.assertLessEqual(max(map(len, self.out.split("\n"))), 80, name)
+            asked = self.out
+            self.assertEqual(self.run_mhub("help", name), 0)
+            self.assertEqual(self.out, asked)
+
+    def test_unknown(self) -> None:
+        self.assertEqual(self.run_mhub("check-conf"), 2)
+        self.assertEqual(self.err, 'mhub: no command "check-conf"; did you mean "check-config"?\n')
+        self.assertEqual(self.run_mhub("xyzzy"), 2)
+        self.assertIn("expected one of check-config, ", self.err)
+        self.assertEqual(self.run_mhub("--xyzzy"), 2)
+        self.assertEqual(self.run_mhub("check-config"), 2)
+
+    def test_interrupted(self) -> None:
+        with mock.patch("mhub.config.load", side_effect=KeyboardInterrupt):
+            self.assertEqual(self.run_mhub("check-config", "x"), 130)
+
+    def test_starts_without_twisted(self) -> None:
+        """`mhub --help` answers at once: nothing heavy is imported for it."""
+        code = (
+            "import sys; from mhub.cli import main; main(['--help'])\n"
+            "assert not {'twisted', 'OpenSSL', 'cryptography', 'mhub.config'} & set(sys.modules)"
+        )
+        subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=ROOT,
+            check=True,
+            stdout=subprocess.DEVNULL,
+            timeout=60,
+        )
+
+
+class CheckConfigTests(CliCase):
+    def test_fine(self) -> None:
+        file = self.file(
+            """
+            [limits]
+            max_qos = 1
+            [[listeners]]
+            name = "plain"
+            max_connections = 10
+            [[listeners]]
+            transport = "ws"
+            port = 8083
+            host = "::1"
+            proxy_protocol = true
+            max_packet_size = "64 KiB"
+            """
+        )
+        self.assertEqual(self.run_mhub("check-config", file), 0)
+        self.assertEqual(
+            self.out,
+            f"{file}: fine; 2 listeners\n"
+            "  plain    mqtt://127.0.0.1:1883  at most 10 connections, anonymous clients allowed\n"
+            "  ws-8083  ws://[::1]:8083/mqtt   PROXY protocol, anonymous clients allowed,"
+            ' max_packet_size = "64 KiB"\n',
+        )
+        self.assertEqual(self.err, "")
+
+    def test_quiet(self) -> None:
+        self.assertEqual(self.run_mhub("check-config", "--quiet", self.file("")), 0)
+        self.assertEqual((self.out, self.err), ("", ""))
+
+    def test_warning(self) -> None:
+        file = self.file("[limits]\nallow_anonymous = false")
+        self.assertEqual(self.run_mhub("check-config", file), 0)
+        self.assertIn(f"warning: {file}: listeners[0].allow_anonymous: nobody can log", self.err)
+
+    def test_mistakes(self) -> None:
+        file = self.file("[limits]\nmax_qso = 1\nmax_qos = 3")
+        self.assertEqual(self.run_mhub("check-config", file), 1)
+        self.assertEqual(self.out, "")
+        self.assertEqual(
+            self.err,
+            f'{file}:2: limits.max_qso: unknown key; did you mean "max_qos"?\n'
+            f"{file}:3: limits.max_qos: expected an integer from 0 to 2, found 3\n",
+        )
+
+    def test_users_file(self) -> None:
+        """What is wrong in a file that the configuration names is found as well."""
+        (self.folder / "users").write_text("nonsense")
+        file = self.file('[auth.scram]\nusers_file = "users"')
+        self.assertEqual(self.run_mhub("check-config", file), 1)
+        self.assertIn(f"2: auth.scram.users_file: {self.folder}/users:1: expected NAME", self.err)
+        (self.folder / "users").write_text("")
+        self.assertEqual(self.run_mhub("check-config", file), 0)
+        self.assertIn(f"\n  SCRAM-SHA-256 users from {self.folder}/users\n", self.out)
+
+
+class ScramUserTests(CliCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.users = str(self.folder / "users")
+
+    def add(self, name: str, password: str = "pencil\n", *more: str) -> int:
+        options = ("--password-stdin", "--iterations", "4096", *more)
+        return self.run_mhub("scram-user", self.users, name, *options, stdin=password)
+
+    def test_add_change_delete(self) -> None:
+        self.assertEqual(self.add("alice"), 0)
+        self.assertEqual(self.out, f'added "alice" to {self.users}\n')
+        self.assertEqual(self.add("alice", "brush\r\n"), 0)
+        self.assertEqual(self.out, f'new password for "alice" in {self.users}\n')
+        self.assertEqual(list(ScramMethod(self.users)._users.verifiers), ["alice"])
+        self.assertEqual(self.run_mhub("scram-user", self.users, "alice", "--delete"), 0)
+        self.assertEqual(self.out, f'deleted "alice" from {self.users}\n')
+        self.assertEqual(self.run_mhub("scram-user", self.users, "alice", "--delete"), 1)
+        self.assertIn('no user "alice" in', self.err)
+
+    def test_prompt(self) -> None:
+        answers = iter(["pencil", "pencil", "pencil", "pen"])
+        with mock.patch("getpass.getpass", lambda prompt: next(answers)):
+            argv = ("scram-user", self.users, "alice", "--iterations", "4096")
+            self.assertEqual(self.run_mhub(*argv), 0)
+            before = read_users(self.users)
+            self.assertEqual(self.run_mhub(*argv), 1)
+        self.assertEqual(self.err, "mhub scram-user: the two passwords differ\n")
+        self.assertEqual(read_users(self.users), before)
+
+    def test_mistakes(self) -> None:
+        self.assertEqual(self.add("alice", ""), 1)
+        self.assertEqual(self.err, "mhub scram-user: the password is empty\n")
+        self.assertEqual(self.add("#alice"), 1)
+        self.assertEqual(self.add("alice", "x\n", "--iterations", "4095"), 2)
+        self.assertIn("--iterations: expected from 4096 to 10000000", self.err)
+        self.assertFalse(os.path.exists(self.users))
+
+    def test_no_password_in_the_file(self) -> None:
+        self.add("alice", "a password to look for\n")
+        self.assertNotIn("a password", Path(self.users).read_text())
