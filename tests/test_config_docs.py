@@ -1,0 +1,87 @@
+"""The documentation of the configuration says what the code does."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from twisted.trial.unittest import TestCase
+
+from mhub.auth.users import make_verifier, set_user
+from mhub.config import load, parse
+from mhub.config.mosquitto import OPTIONS
+from mhub.config.reference import all_keys, update
+from tests.helpers.certificates import Authority
+
+DOCS = Path(__file__).absolute().parent.parent / "docs"
+EXAMPLES = sorted((DOCS / "examples").glob("*.toml"))
+
+
+class ReferenceTests(TestCase):
+    def setUp(self) -> None:
+        self.text = (DOCS / "configuration.md").read_text("utf-8")
+
+    def test_is_made_from_the_code(self) -> None:
+        """After a change of a key: python -m mhub.config --write docs/configuration.md"""
+        self.assertEqual(self.text, update(self.text))
+
+    def test_names_every_key(self) -> None:
+        for key in all_keys():
+            name = key.rpartition(".")[2]
+            self.assertTrue(
+                any(form in self.text for form in (f"| `{name}` |", f"`[{key}]`", f"`[[{key}]]`")),
+                key,
+            )
+
+    def test_mosquitto_table_names_keys_that_exist(self) -> None:
+        named = {key for keys, _ in OPTIONS.values() for key in keys}
+        self.assertEqual(named - set(all_keys()), set())
+
+    def test_examples_are_listed(self) -> None:
+        for example in EXAMPLES:
+            self.assertIn(f"(examples/{example.name})", self.text)
+
+
+class ExampleTests(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp()).absolute()
+        (self.folder / "certs").mkdir(parents=True)
+
+    def test_every_example_loads(self) -> None:
+        """Without a warning, given the files that it names."""
+        self.assertIn("quickstart.toml", [example.name for example in EXAMPLES])
+        for example in EXAMPLES:
+            self._make_files(example.read_text("utf-8"))
+            copy = self.folder / example.name
+            copy.write_text(example.read_text("utf-8"))
+            self.assertEqual(load(copy).warnings, (), example.name)
+
+    def test_quickstart_is_on_loopback(self) -> None:
+        settings = load(DOCS / "examples" / "quickstart.toml")
+        self.assertEqual(
+            [listener.address for listener in settings.listeners],
+            ["mqtt://127.0.0.1:1883", "ws://127.0.0.1:8083/mqtt"],
+        )
+
+    def test_snippets_in_the_documentation(self) -> None:
+        """The TOML in the documentation loads as well."""
+        count = 0
+        for page in ("configuration.md", "authentication.md"):
+            for snippet in re.findall(r"```toml\n(.*?)```", (DOCS / page).read_text("utf-8"), re.S):
+                self._make_files(snippet)
+                parse(snippet, str(self.folder / page))
+                count += 1
+        self.assertEqual(count, 3)
+
+    def _make_files(self, text: str) -> None:
+        authority = Authority("Example CA")
+        for table in tomllib.loads(text).get("listeners", []):
+            tls = table.get("tls", {})
+            for entry in [tls, *tls.get("sni", [])]:
+                if "certificate" in entry:
+                    authority.issue(
+                        "x", self.folder / entry["certificate"], self.folder / entry["key"]
+                    )
+            if "ca" in tls:
+                authority.write(self.folder / tls["ca"])
+        if "scram-users" in text:
+            set_user(str(self.folder / "scram-users"), "alice", make_verifier("x", 4096))
