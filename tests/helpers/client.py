@@ -22,6 +22,9 @@ from tests.helpers.packets import Packet, Prop, Properties, Text
 PATIENCE_S = 2.0
 """How long a quiet broker may take to bring what a test waits for: only failures wait that long."""
 
+UNREST_S = 60.0
+"""How long a broker may be busy without a pause: a bound for endless loops."""
+
 QUIET_TURNS = 4
 QUIET_WAIT_S = 0.001
 
@@ -81,8 +84,7 @@ class RawClient:
                     self._read(self.quiet_wait_s)
                 continue
             except OSError:
-                self.closed = True  # The broker closed first: what a test of that expects.
-                break
+                break  # The broker closed first; reading finds what it said before.
             rest = rest[sent:]
             blocked_since = None
         self._settle(turns=1)
@@ -155,6 +157,12 @@ class RawClient:
         self.case.assertTrue(self.closed, "the broker keeps the connection open")
         self.case.assertEqual(b"", bytes(self._data), "the broker closed amid a packet")
         return last
+
+    def expect_closed_after_sending(self, *data: bytes) -> None:
+        """The broker closes without a word at one of these pieces, each handled before the next."""
+        for piece in data:
+            self.send(piece)
+        self.expect_closed()
 
     # Conversations
 
@@ -262,8 +270,11 @@ class RawClient:
     def _settle(self, turns: int = QUIET_TURNS) -> None:
         """Pump and read until the broker has been quiet for some turns."""
         quiet = 0
+        deadline = time.monotonic() + UNREST_S
         while quiet < turns:
             busy = self.pump()
+            if busy and time.monotonic() > deadline:
+                self.case.fail("the broker does not come to rest")
             if turns > 1:
                 busy = self._read(0.0 if busy else self.quiet_wait_s) or busy
             quiet = 0 if busy else quiet + 1

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any
 
+# By the number in the upper half of the first byte.
 TYPES = (
-    "RESERVED CONNECT CONNACK PUBLISH PUBACK PUBREC PUBREL PUBCOMP "
-    "SUBSCRIBE SUBACK UNSUBSCRIBE UNSUBACK PINGREQ PINGRESP DISCONNECT AUTH"
-).split()
+    *("RESERVED", "CONNECT", "CONNACK", "PUBLISH", "PUBACK", "PUBREC", "PUBREL", "PUBCOMP"),
+    *("SUBSCRIBE", "SUBACK", "UNSUBSCRIBE", "UNSUBACK", "PINGREQ", "PINGRESP", "DISCONNECT"),
+    "AUTH",
+)
 
 Text = str | bytes
 Properties = bytes | Iterable[tuple[int, Any]]
@@ -184,7 +186,7 @@ def properties(items: Properties | None) -> bytes:
     """A property block with its length.
 
     A value is an int, str, bytes or a pair, as the property asks.  Bytes given for an integer or a
-    pair, or for an unknown id, go in raw; a block given as bytes is taken as it is, length included.
+    pair, or for an unknown id, go in raw; a block given as bytes has to bring its length.
     """
     if items is None:
         return b"\0"
@@ -424,7 +426,7 @@ def _properties(reader: _Reader, type_name: str) -> list[tuple[int, Any]]:
 
 
 def _reason_and_properties(reader: _Reader, packet: Packet, version: int) -> None:
-    """The tail that version 5 gave to acknowledgements, DISCONNECT and AUTH: both parts optional."""
+    """The tail of acknowledgements, DISCONNECT and AUTH in version 5: both parts optional."""
     if version < 5:
         return
     packet.reason = reader.number(1) if reader.more else 0
@@ -487,7 +489,7 @@ def decode(first_byte: int, body: bytes, version: int = 4) -> Packet:
             packet.reasons = list(reader.rest())
         if name == "SUBACK" and version < 5 and set(packet.reasons) - {0, 1, 2, 0x80}:
             raise Malformed(f"SUBACK with {packet.reasons}")
-    elif name == "DISCONNECT" and version >= 5 or name == "AUTH" and version >= 5:
+    elif name in ("DISCONNECT", "AUTH") and version >= 5:
         _reason_and_properties(reader, packet, version)
     elif name != "PINGRESP":
         raise Malformed(f"{name} from a broker")
