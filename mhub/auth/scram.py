@@ -104,7 +104,7 @@ class ScramExchange:
         proven = hmac.compare_digest(hashlib.sha256(client_key).digest(), self._verifier.stored_key)
         # Only now, after the same work: the time of the answer must not tell who is a user.
         if not proven or not self._known:
-            raise _Refused(f'wrong name or password: "{self._username}"')
+            raise _Refused(f'wrong name or password: "{self._username[:100]}"')
         self._next = self._over
         answer = base64.b64encode(hmac.digest(self._verifier.server_key, said, "sha256"))
         return Step(SUCCESS, b"v=" + answer, self._username, "")
