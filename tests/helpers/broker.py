@@ -15,6 +15,7 @@ from twisted.trial import unittest
 from mhub.core.connection import Connection
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.limits import Limits
+from mhub.net.layers import WebSocketLayer
 from mhub.net.loop import Acceptor, Loop
 from tests.helpers import packets, websocket
 from tests.helpers.client import PATIENCE_S, RawClient
@@ -66,6 +67,7 @@ class BrokerCase(unittest.SynchronousTestCase):
     hub: Hub
     loop: Loop
     port: int
+    _web: Acceptor | None = None
 
     def start(self, **limits: Any) -> None:
         """A broker whose listener has these limits; fields of HubSettings may be given, too."""
@@ -152,7 +154,13 @@ class BrokerCase(unittest.SynchronousTestCase):
         return sock
 
     def _websocket_port(self) -> int:
-        self.skipTest("no WebSocket yet")
+        if not hasattr(self, "loop"):
+            self.start()
+        if self._web is None:
+            self._web = self.listen("web")
+            self._web.layers = lambda: [WebSocketLayer("/mqtt", (), 8192)]
+        port: int = self._web.listener.getsockname()[1]
+        return port
 
     def _head(self, sock: socket.socket) -> tuple[bytes, bytes]:
         """The header of an HTTP answer, and what came behind it."""
