@@ -491,12 +491,10 @@ class Connection(Timed):
         """The peer broke a rule or has to go: say so where MQTT lets us, and close."""
         if self.state == CLOSED:
             return
-        room = self.max_packet_out
-        if self.state == READY:
-            if self.version == V5:
-                self.write(encode.disconnect(reason, text, room))
-        else:
+        if self.state != READY:
             self.hub.admission.refuse(self, reason, text)
+        elif self.version == V5:
+            self.write(encode.disconnect(reason, text, self.max_packet_out))
         self.close(reason, text)
 
     def close(self, reason: int, text: str) -> None:
@@ -505,8 +503,9 @@ class Connection(Timed):
             return
         ready = self.state == READY
         self.state = CLOSED
+        last_words = bool(self.out)
         self.flush()
-        self.outlet.close()
+        self.outlet.close(last_words)
         self._gone(ready, reason, text)
 
     def lost(self, text: str) -> None:

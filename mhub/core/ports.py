@@ -12,8 +12,8 @@ class Outlet(Protocol):
     def write(self, data: bytes) -> bool:
         """Send or buffer all of data; False: full, call Connection.writable() when it has room."""
 
-    def close(self) -> None:
-        """Close once what was written is out.  Connection.lost() is not called any more."""
+    def close(self, linger: bool) -> None:
+        """Close once what was written is out, and with `linger` also read; lost() is not called."""
 
     def pause(self) -> None:
         """Read nothing more from the peer ..."""

@@ -139,7 +139,7 @@ def subscribe(data: bytes, pos: int, end: int, version: int) -> Subscribe:
         topic_filter, pos = read_text(data, pos, end)
         options, pos = read_u8(data, pos, end)
         if options & 3 == 3:
-            raise malformed("a subscription asks for QoS 3")
+            raise _protocol_error("a subscription asks for QoS 3")
         if options & (0xC0 if version == V5 else 0xFC):  # [MQTT-3.8.3-5]
             raise malformed("reserved bits of the subscription options are set")
         if options & 0x30 == 0x30:

@@ -137,10 +137,8 @@ NONE: Final = Properties()
 def check_place(identifier: int, allowed: frozenset[int]) -> None:
     if identifier not in KINDS:
         raise malformed(f"0x{identifier:02x} is no property")
-    if identifier not in allowed:
-        raise ProtocolFault(
-            PROTOCOL_ERROR, f"property 0x{identifier:02x} is not allowed in this packet"
-        )
+    if identifier not in allowed:  # section 2.2.2.2 calls this malformed
+        raise malformed(f"property 0x{identifier:02x} is not allowed in this packet")
 
 
 def repeated(identifier: int) -> ProtocolFault:

@@ -30,6 +30,7 @@ from mhub.wire.properties import (
     MESSAGE_EXPIRY,
     PAYLOAD_FORMAT,
     RESPONSE_TOPIC,
+    SUBSCRIPTION_ID,
     TOPIC_ALIAS,
     USER_PROPERTY,
     WILL_DELAY,
@@ -54,7 +55,7 @@ IN_PUBLISH: Final = frozenset(
         TOPIC_ALIAS,
         USER_PROPERTY,
     }
-)  # a Subscription Identifier comes from servers only [MQTT-3.3.4-6]
+)
 IN_WILL: Final = frozenset(
     {
         PAYLOAD_FORMAT,
@@ -168,6 +169,8 @@ def read_properties(
     while pos < stop:
         here = pos
         identifier, pos = read_varint(data, pos, stop)
+        if identifier == SUBSCRIPTION_ID and allowed is IN_PUBLISH:  # [MQTT-3.3.4-6]
+            raise ProtocolFault(PROTOCOL_ERROR, "subscription identifiers come from servers only")
         check_place(identifier, allowed)
         if identifier == USER_PROPERTY:
             _, pos = read_text(data, pos, stop)

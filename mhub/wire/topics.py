@@ -14,7 +14,7 @@ SHARE: Final = "$share/"
 def check_name(topic: str, max_levels: int) -> None:
     """A topic name has no wildcard and is not empty [MQTT-3.3.2-2, MQTT-4.7.0-1, MQTT-4.7.3-1]."""
     if not topic:
-        raise ProtocolFault(TOPIC_NAME_INVALID, "the topic name is empty")
+        raise ProtocolFault(PROTOCOL_ERROR, "the topic name is empty")
     if "+" in topic or "#" in topic:
         raise ProtocolFault(TOPIC_NAME_INVALID, "the topic name holds a wildcard")
     if topic.count("/") >= max_levels:

@@ -1,0 +1,184 @@
+"""What may stand between a socket and the core: PROXY header, TLS, WebSocket.
+
+Each is a `Layer` of `mhub.net.loop`: bytes in, bytes out, no I/O.  A stack of them is built for
+each connection of a listener that wants one; plain MQTT has none.
+"""
+
+from typing import Final
+
+from OpenSSL import SSL
+
+from mhub.core.connection import Connection
+from mhub.net.handshake import Accepted, Handshake, Refused
+from mhub.net.loop import LayerEnd
+from mhub.net.tls import TlsContexts
+from mhub.wire import proxy
+from mhub.wire.websocket import Framer, WebSocketFault
+
+TLS_CHUNK: Final = 64 * 1024
+GOING_AWAY: Final = 1001
+
+
+class ProxyLayer:
+    """The PROXY protocol: one header, then nothing of its own."""
+
+    def __init__(self) -> None:
+        self._header: proxy.ProxyHeader | None = None
+        self._buffer = b""
+
+    def receive(self, data: bytes) -> bytes:
+        if self._header is not None:
+            return data
+        self._buffer += data
+        try:
+            self._header = proxy.parse(self._buffer)
+        except proxy.ProxyFault as fault:
+            raise LayerEnd(b"", fault.text) from fault
+        if self._header is None:
+            return b""
+        rest = self._buffer[self._header.length :]
+        self._buffer = b""
+        return rest
+
+    def replies(self) -> bytes:
+        return b""
+
+    def send(self, data: bytes) -> bytes:
+        return data
+
+    def close(self) -> bytes:
+        return b""
+
+    def introduce(self, connection: Connection) -> None:
+        header = self._header
+        if header is None or not header.host:
+            return
+        host = f"[{header.host}]" if ":" in header.host else header.host
+        connection.peer = f"{host}:{header.port}" if header.port else host
+        if header.common_name:
+            connection.identity = header.common_name
+
+
+class TlsLayer:
+    """OpenSSL over memory: encrypted bytes below, plain ones above."""
+
+    def __init__(self, contexts: TlsContexts, identity: str) -> None:
+        self._contexts = contexts
+        self._identity = identity  # "off", "cn" or "subject"
+        self._tls = contexts.connection()
+        self._established = False
+        self._early: list[bytes] = []  # written before the handshake was over
+
+    def receive(self, data: bytes) -> bytes:
+        tls = self._tls
+        tls.bio_write(data)
+        plain: list[bytes] = []
+        try:
+            if not self._established:
+                tls.do_handshake()
+                self._established = True
+                for early in self._early:
+                    tls.sendall(early)
+                self._early = []
+            while True:
+                plain.append(tls.recv(TLS_CHUNK))
+        except SSL.WantReadError:
+            pass
+        except SSL.ZeroReturnError:
+            if not plain:
+                raise LayerEnd(self._drain(), "the peer closed the connection") from None
+        except SSL.Error as error:
+            raise LayerEnd(self._drain(), f"TLS: {_explain(error)}") from error
+        return plain[0] if len(plain) == 1 else b"".join(plain)
+
+    def replies(self) -> bytes:
+        return self._drain()
+
+    def send(self, data: bytes) -> bytes:
+        if not self._established:
+            self._early.append(data)
+            return b""
+        try:
+            for start in range(0, len(data), TLS_CHUNK):
+                self._tls.send(data[start : start + TLS_CHUNK])
+        except SSL.Error:
+            pass  # the connection is broken; reading it will say so
+        return self._drain()
+
+    def close(self) -> bytes:
+        try:
+            self._tls.shutdown()
+        except SSL.Error:
+            pass
+        return self._drain()
+
+    def introduce(self, connection: Connection) -> None:
+        if self._identity != "off":
+            connection.identity = self._contexts.identity(self._tls, self._identity)
+
+    def _drain(self) -> bytes:
+        parts: list[bytes] = []
+        try:
+            while True:
+                parts.append(self._tls.bio_read(TLS_CHUNK))
+        except SSL.Error:
+            pass
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _explain(error: SSL.Error) -> str:
+    """OpenSSL's reasons, as far as they say anything."""
+    words = [str(part[-1]) for part in error.args[0]] if error.args and error.args[0] else []
+    return ", ".join(words) or "the connection broke off"
+
+
+class WebSocketLayer:
+    """The HTTP upgrade, then MQTT in binary frames [MQTT-6.0.0-1]."""
+
+    def __init__(self, path: str, origins: tuple[str, ...], max_size: int) -> None:
+        self._handshake: Handshake | None = Handshake(path, origins, max_size)
+        self._framer = Framer()
+        self._replies = b""
+
+    def receive(self, data: bytes) -> bytes:
+        if self._handshake is not None:
+            verdict = self._handshake.receive(data)
+            if verdict is None:
+                return b""
+            if isinstance(verdict, Refused):
+                raise LayerEnd(verdict.response, verdict.text)
+            assert isinstance(verdict, Accepted)
+            self._handshake = None
+            self._replies = verdict.response
+            data = verdict.rest
+            if not data:
+                return b""
+        framer = self._framer
+        try:
+            payload = framer.receive(data)
+        except WebSocketFault as fault:
+            raise LayerEnd(
+                framer.close_frame(fault.code, fault.text), f"WebSocket: {fault.text}"
+            ) from fault
+        if framer.replies:
+            self._replies += b"".join(framer.replies)
+            framer.replies.clear()
+        if framer.closed and not payload:
+            raise LayerEnd(self.replies(), "the peer closed the WebSocket")
+        return payload
+
+    def replies(self) -> bytes:
+        replies = self._replies
+        self._replies = b""
+        return replies
+
+    def send(self, data: bytes) -> bytes:
+        return self._framer.frame(data)
+
+    def close(self) -> bytes:
+        if self._handshake is not None or self._framer.closed:
+            return b""
+        return self._framer.close_frame(GOING_AWAY, "")
+
+    def introduce(self, connection: Connection) -> None:
+        pass

@@ -1,0 +1,125 @@
+"""Listening sockets as the configuration wants them, and the layers that their connections get."""
+
+import os
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+from mhub.config import ListenerSettings, TlsSettings
+from mhub.net.layers import ProxyLayer, TlsLayer, WebSocketLayer
+from mhub.net.loop import Acceptor, Layer
+from mhub.net.tls import TlsContexts
+
+
+class ListenError(Exception):
+    """A listener cannot be opened; the text says which one and why."""
+
+
+def contexts(settings: TlsSettings) -> TlsContexts:
+    return TlsContexts(
+        certificate=settings.certificate,
+        key=settings.key,
+        ca=settings.ca,
+        client_certificate=settings.client_certificate,
+        min_version=settings.min_version,
+        ciphers=settings.ciphers,
+        ciphersuites=settings.ciphersuites,
+        crl=settings.crl,
+        sni=[(entry.hosts, entry.certificate, entry.key) for entry in settings.sni],
+    )
+
+
+def layers(
+    settings: ListenerSettings, tls: TlsContexts | None
+) -> Callable[[], list[Layer]] | None:
+    """What makes the layers of one connection, from the socket upwards; None for plain MQTT."""
+    identity = settings.tls.identity_as_username if settings.tls is not None else "off"
+    web = settings.transport in ("ws", "wss")
+    if not settings.proxy_protocol and tls is None and not web:
+        return None
+
+    def stack() -> list[Layer]:
+        built: list[Layer] = []
+        if settings.proxy_protocol:
+            built.append(ProxyLayer())
+        if tls is not None:
+            built.append(TlsLayer(tls, identity))
+        if web:
+            built.append(
+                WebSocketLayer(settings.http_path, settings.origins, settings.max_handshake_size)
+            )
+        return built
+
+    return stack
+
+
+def acceptor(settings: ListenerSettings, tls: TlsContexts | None) -> Acceptor:
+    """An open listener."""
+    try:
+        listener = _unix(settings) if settings.transport == "unix" else _internet(settings)
+    except OSError as error:
+        raise ListenError(
+            f"listener {settings.name}: cannot listen on {settings.address}: "
+            f"{error.strerror or error}"
+        ) from error
+    listener.setblocking(False)
+    opened = Acceptor(settings.name, listener, settings.limits)
+    opened.max_connections = settings.max_connections
+    opened.layers = layers(settings, tls)
+    return opened
+
+
+def _internet(settings: ListenerSettings) -> socket.socket:
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    found = socket.getaddrinfo(
+        settings.host, settings.port, family=0, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    family, kind, protocol, _, address = found[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Accepted sockets inherit these two, which saves two system calls for each.
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(settings.tcp_nodelay))
+        if family == socket.AF_INET6:
+            both = int(settings.host != "::")
+            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, both)
+        if settings.bind_interface:
+            name = settings.bind_interface.encode()
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
+        listener.bind(address)
+        listener.listen(settings.backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _unix(settings: ListenerSettings) -> socket.socket:
+    path = Path(settings.path)
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        _clear_stale(path)
+        # Nobody may connect before the mode is what it should be.
+        mask = os.umask(0o777 & ~settings.mode)
+        try:
+            listener.bind(str(path))
+        finally:
+            os.umask(mask)
+        listener.listen(settings.backlog)
+    except OSError:
+        listener.close()
+        raise
+    return listener
+
+
+def _clear_stale(path: Path) -> None:
+    """Remove the socket that a broker left which ended without a chance to; never a live one."""
+    if not path.exists() or not stat.S_ISSOCK(path.stat().st_mode):
+        return
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
+        try:
+            probe.connect(str(path))
+        except ConnectionRefusedError:
+            path.unlink()

@@ -1,0 +1,401 @@
+"""Sockets to core and back: accept, read, write straight through.
+
+One epoll instance holds every socket of every listener; the reactor sees it as a single descriptor
+(`mhub.net.service`).  So a turn costs the reactor's bookkeeping once, not once a connection, and an
+idle connection costs a `Link`, not a Twisted transport.  Compiled by mypyc; imports the core and
+the standard library only.
+
+    turn():  for each socket that is ready: accept a few, or read up to 64 KiB into the core
+             then hub.flush(): every connection with output is written once
+
+Between socket and core may stand layers: PROXY header, TLS, WebSocket (`mhub.net.layers`).
+"""
+
+import errno
+import select
+import socket
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from mhub.core.connection import NEW, Connection
+from mhub.core.hub import Hub
+from mhub.core.limits import Limits
+
+READ_SIZE: Final = 64 * 1024
+EVENTS_PER_TURN: Final = 256
+LINGER_S: Final = 2.0
+"""How long a peer may take to hear our last words and close."""
+ACCEPT_PAUSE_S: Final = 1.0
+"""How long nobody is accepted after the system refused (too many open files)."""
+
+IN: Final = select.EPOLLIN
+OUT: Final = select.EPOLLOUT
+
+
+class LayerEnd(Exception):
+    """A layer ends the connection: `last` goes to the peer, `text` into the log."""
+
+    def __init__(self, last: bytes, text: str) -> None:
+        super().__init__(text)
+        self.last = last
+        self.text = text
+
+
+class Layer(Protocol):
+    """Something between the socket and the core.  The lowest one stands next to the socket."""
+
+    def receive(self, data: bytes) -> bytes:
+        """What bytes from below mean to the layer above."""
+
+    def replies(self) -> bytes:
+        """What the layer itself has to say to the peer since receive()."""
+
+    def send(self, data: bytes) -> bytes:
+        """Bytes from above, for the layer below."""
+
+    def close(self) -> bytes:
+        """The layer's last words."""
+
+    def introduce(self, connection: Connection) -> None:
+        """Tell the connection what is known of the peer, before its first byte."""
+
+
+class Reporter(Protocol):
+    """Who writes down what happened to connections before they spoke MQTT."""
+
+    def stranger(self, acceptor: "Acceptor", peer: str, data: bytes) -> None: ...
+
+    def rejected(self, acceptor: "Acceptor", peer: str, text: str) -> None: ...
+
+    def accept_failed(self, acceptor: "Acceptor", text: str) -> None: ...
+
+
+class Acceptor:
+    """One listening socket, and what its connections get."""
+
+    def __init__(self, name: str, listener: socket.socket, limits: Limits) -> None:
+        self.name = name
+        self.listener = listener
+        self.limits = limits
+        self.max_connections = 0  # 0: any number
+        self.connections = 0
+        self.layers: Callable[[], list[Layer]] | None = None
+        self.resume_at = 0.0  # 0: not paused
+
+
+class Link:
+    """One accepted socket: the core's Outlet."""
+
+    def __init__(self, loop: "Loop", acceptor: Acceptor, sock: socket.socket, peer: str) -> None:
+        self.loop = loop
+        self.acceptor = acceptor
+        self.sock = sock
+        self.fd = sock.fileno()
+        self.peer = peer
+        self.mask = IN
+        self.unsent: bytes = b""  # what the socket did not take, from
+        self.unsent_from = 0  # here on
+        self.layers: list[Layer] | None = None
+        self.closing = False  # nothing goes to or comes from the core any more
+        self.linger_until = 0.0
+        self.connection: Connection
+
+    # From the socket
+
+    def readable(self, now: float) -> None:
+        try:
+            data = self.sock.recv(READ_SIZE)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._lost(error.strerror or str(error))
+            return
+        if not data:
+            self._lost("the peer closed the connection" if not self.closing else "")
+        elif self.closing:
+            return  # it has not heard our last words yet
+        elif self.layers is not None:
+            self._climb(data, now)
+        elif self.connection.state == NEW and data[0] != 0x10 and self.connection.partial is None:
+            self._stranger(data)
+        else:
+            self.connection.receive(data, now)
+
+    def _climb(self, data: bytes, now: float) -> None:
+        """Through the layers up to the core."""
+        layers = self.layers
+        assert layers is not None
+        try:
+            for index, layer in enumerate(layers):
+                data = layer.receive(data)
+                reply = layer.replies()
+                if reply:
+                    self._send_below(reply, index)
+                if not data:
+                    return
+        except LayerEnd as end:
+            if end.last:
+                self._send_below(end.last, layers.index(layer))
+            self._end(end.text, bool(end.last))
+            return
+        connection = self.connection
+        if connection.state == NEW:
+            if data[0] != 0x10 and connection.partial is None:
+                self._stranger(data)
+                return
+            for layer in layers:
+                layer.introduce(connection)
+        connection.receive(data, now)
+
+    def _stranger(self, data: bytes) -> None:
+        loop = self.loop
+        loop.hub.stats.connections_rejected += 1
+        loop.reporter.stranger(self.acceptor, self.connection.peer, data)
+        self.connection.lost("")
+        self._drop()
+
+    def _end(self, text: str, linger: bool) -> None:
+        """A layer does not go on."""
+        if self.connection.state == NEW and text:
+            self.loop.hub.stats.connections_rejected += 1
+            self.loop.reporter.rejected(self.acceptor, self.connection.peer, text)
+        self.connection.lost(text)
+        self._finish(linger)
+
+    # To the socket
+
+    def write(self, data: bytes) -> bool:
+        if self.layers is not None:
+            data = self._descend(data, len(self.layers) - 1)
+        return self._put(data)
+
+    def _descend(self, data: bytes, top: int) -> bytes:
+        layers = self.layers
+        assert layers is not None
+        for index in range(top, -1, -1):
+            data = layers[index].send(data)
+        return data
+
+    def _send_below(self, data: bytes, index: int) -> None:
+        """What the layer at index says, through those below it."""
+        self._put(self._descend(data, index - 1))
+
+    def _put(self, data: bytes) -> bool:
+        if self.unsent:
+            self.unsent = self.unsent[self.unsent_from :] + data
+            self.unsent_from = 0
+            return False
+        try:
+            sent = self.sock.send(data)
+        except BlockingIOError:
+            sent = 0
+        except OSError as error:
+            self._lost(error.strerror or str(error))
+            return True
+        if sent == len(data):
+            return True
+        self.unsent = data
+        self.unsent_from = sent
+        self._watch(self.mask | OUT)
+        return False
+
+    def writable(self, now: float) -> None:
+        if self.unsent:
+            try:
+                self.unsent_from += self.sock.send(memoryview(self.unsent)[self.unsent_from :])
+            except BlockingIOError:
+                return
+            except OSError as error:
+                self._lost(error.strerror or str(error))
+                return
+            if self.unsent_from < len(self.unsent):
+                return
+            self.unsent = b""
+            self.unsent_from = 0
+        self._watch(self.mask & ~OUT)
+        if self.closing:
+            self._finish(True)
+        else:
+            self.connection.writable(now)
+
+    def pause(self) -> None:
+        self._watch(self.mask & ~IN)
+
+    def resume(self) -> None:
+        self._watch(self.mask | IN)
+
+    def _watch(self, mask: int) -> None:
+        if mask != self.mask and self.fd >= 0:
+            self.mask = mask
+            self.loop.epoll.modify(self.fd, mask)
+
+    # The end
+
+    def close(self, linger: bool) -> None:
+        """Close; with linger only once the peer has read our last words, or had time to."""
+        if self.fd < 0 or self.closing:
+            return
+        if self.layers is not None:
+            for index in range(len(self.layers) - 1, -1, -1):
+                last = self.layers[index].close()
+                if last:
+                    self._send_below(last, index)
+        self._finish(linger)
+
+    def _finish(self, linger: bool) -> None:
+        if self.fd < 0:
+            return
+        self.closing = True
+        if not linger and not self.unsent:
+            self._drop()
+            return
+        # A close() with unread input would be a reset that can overtake our last words.  So only
+        # our half is closed, and what still comes is read and thrown away until the peer closes.
+        if not self.linger_until:
+            self.linger_until = self.loop.hub.now + LINGER_S
+            self.loop.lingering[self.fd] = self
+        if not self.unsent:
+            try:
+                self.sock.shutdown(socket.SHUT_WR)
+            except OSError:
+                self._drop()
+                return
+            self._watch(IN)
+
+    def _lost(self, text: str) -> None:
+        if self.fd < 0:
+            return
+        self._drop()
+        if not self.closing:
+            self.closing = True
+            self.connection.lost(text)
+
+    def _drop(self) -> None:
+        if self.fd < 0:
+            return
+        loop = self.loop
+        loop.lingering.pop(self.fd, None)
+        del loop.links[self.fd]
+        self.fd = -1
+        self.sock.close()  # epoll forgets it by itself
+        self.unsent = b""
+        self.acceptor.connections -= 1
+
+
+class Loop:
+    def __init__(self, hub: Hub, reporter: Reporter, clock: Callable[[], float]) -> None:
+        self.hub = hub
+        self.reporter = reporter
+        self.clock = clock
+        self.epoll = select.epoll()
+        self.links: dict[int, Link] = {}
+        self.acceptors: dict[int, Acceptor] = {}
+        self.lingering: dict[int, Link] = {}
+        self.paused: list[Acceptor] = []
+        self.max_connections = 0  # of all listeners together; 0: any number
+        self.accepts_per_turn = 32
+
+    def listen(self, acceptor: Acceptor) -> None:
+        fd = acceptor.listener.fileno()
+        self.acceptors[fd] = acceptor
+        self.epoll.register(fd, IN)
+
+    def turn(self) -> bool:
+        """Handle what is ready now, without waiting; whether there is more to do at once."""
+        hub = self.hub
+        events: list[tuple[int, int]] = self.epoll.poll(0, EVENTS_PER_TURN)
+        now = self.clock()
+        links = self.links
+        for fd, mask in events:
+            link = links.get(fd)
+            if link is None:
+                acceptor = self.acceptors.get(fd)
+                if acceptor is not None:
+                    self._accept(acceptor, now)
+                continue
+            if mask & OUT:
+                link.writable(now)
+            if mask & ~OUT and link.fd >= 0:
+                link.readable(now)
+            if hub.work >= hub.work_per_turn:
+                hub.flush()
+        hub.flush()
+        if hub.unfinished:
+            hub.proceed(now)
+            hub.flush()
+        return bool(hub.unfinished) or len(events) == EVENTS_PER_TURN
+
+    def _accept(self, acceptor: Acceptor, now: float) -> None:
+        """A few at a time, so that a storm of connections does not stall those that are there."""
+        for _ in range(self.accepts_per_turn):
+            try:
+                sock, address = acceptor.listener.accept()
+            except BlockingIOError:
+                return
+            except OSError as error:
+                if error.errno == errno.ECONNABORTED:
+                    continue
+                self._pause(acceptor, error.strerror or str(error), now)
+                return
+            self._welcome(acceptor, sock, _show(address), now)
+
+    def _welcome(self, acceptor: Acceptor, sock: socket.socket, peer: str, now: float) -> None:
+        stats = self.hub.stats
+        if (acceptor.max_connections and acceptor.connections >= acceptor.max_connections) or (
+            self.max_connections and len(self.links) >= self.max_connections
+        ):
+            sock.close()
+            stats.connections_rejected += 1
+            self.reporter.rejected(acceptor, peer, "the limit of connections is reached")
+            return
+        stats.connections_accepted += 1
+        acceptor.connections += 1
+        sock.setblocking(False)
+        link = Link(self, acceptor, sock, peer)
+        link.connection = Connection(self.hub, link, acceptor.limits, now)
+        link.connection.peer = peer
+        link.connection.listener = acceptor.name
+        if acceptor.layers is not None:
+            link.layers = acceptor.layers()
+        self.links[link.fd] = link
+        self.epoll.register(link.fd, IN)
+
+    def _pause(self, acceptor: Acceptor, text: str, now: float) -> None:
+        acceptor.resume_at = now + ACCEPT_PAUSE_S
+        self.epoll.unregister(acceptor.listener.fileno())
+        self.paused.append(acceptor)
+        self.reporter.accept_failed(acceptor, text)
+
+    def tick(self) -> None:
+        """A few times a second."""
+        now = self.clock()
+        self.hub.tick(now)
+        self.hub.flush()
+        for link in [k for k in self.lingering.values() if k.linger_until <= now]:
+            link._drop()
+        for acceptor in [a for a in self.paused if a.resume_at <= now]:
+            self.paused.remove(acceptor)
+            self.epoll.register(acceptor.listener.fileno(), IN)
+
+    def stop_listening(self) -> None:
+        for fd, acceptor in self.acceptors.items():
+            if acceptor not in self.paused:
+                self.epoll.unregister(fd)
+            acceptor.listener.close()
+        self.acceptors = {}
+        self.paused = []
+
+    def close(self) -> None:
+        """Drop what is left."""
+        self.stop_listening()
+        for link in list(self.links.values()):
+            link._lost("the broker is stopping")
+        self.epoll.close()
+
+
+def _show(address: object) -> str:
+    """A peer's address as a person writes it; nothing for a Unix socket."""
+    if isinstance(address, tuple) and len(address) >= 2:
+        host, port = address[0], address[1]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return "local"

@@ -1,0 +1,108 @@
+"""The loop as a Twisted service: the reactor's side of it, start, reload and stop.
+
+The reactor watches one descriptor, the loop's epoll, which is readable when any of its sockets is.
+"""
+
+from typing import Any
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.interfaces import IReadDescriptor
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.python.failure import Failure
+from zope.interface import implementer
+
+from mhub.config import Settings
+from mhub.core.hub import Hub
+from mhub.core.timers import SLOTS_PER_SECOND
+from mhub.log import logger
+from mhub.net.listen import acceptor, contexts
+from mhub.net.loop import Loop
+from mhub.net.report import Report
+from mhub.net.tls import TlsContexts
+
+
+@implementer(IReadDescriptor)
+class Turns:
+    """The descriptor that the reactor watches."""
+
+    def __init__(self, loop: Loop, reactor: Any) -> None:
+        self._turn = loop.turn
+        self._fileno = loop.epoll.fileno()
+        self._reactor = reactor
+        self._continuing = False
+
+    def fileno(self) -> int:
+        return self._fileno
+
+    def doRead(self) -> None:
+        if self._turn() and not self._continuing:
+            self._continuing = True
+            self._reactor.callLater(0, self._go_on)
+
+    def _go_on(self) -> None:
+        self._continuing = False
+        self.doRead()
+
+    def logPrefix(self) -> str:
+        return "mhub"
+
+    def connectionLost(self, reason: Failure) -> None:
+        """The reactor is being stopped."""
+
+
+class NetService(Service):
+    name = "net"
+
+    def __init__(self, settings: Settings, hub: Hub, report: Report, reactor: Any) -> None:
+        self._settings = settings
+        self._hub = hub
+        self._reactor = reactor
+        self._log = logger("net")
+        self.loop = Loop(hub, report, reactor.seconds)
+        self.loop.max_connections = settings.broker.max_connections
+        self.loop.accepts_per_turn = settings.net.accepts_per_turn
+        self._turns = Turns(self.loop, reactor)
+        self._ticks = LoopingCall(self.loop.tick)
+        self._ticks.clock = reactor
+        self._tls: dict[str, TlsContexts] = {}
+
+    def privilegedStartService(self) -> None:
+        """Open the listeners, while the process may still bind what only root may."""
+        for listener in self._settings.listeners:
+            tls = contexts(listener.tls) if listener.tls is not None else None
+            if tls is not None:
+                self._tls[listener.name] = tls
+            opened = acceptor(listener, tls)
+            self.loop.listen(opened)
+            self._log.info("listening on {address}", address=listener.address)
+
+    def startService(self) -> None:
+        super().startService()
+        self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
+        self._reactor.addReader(self._turns)
+
+    def reload_certificates(self) -> None:
+        """Read all certificates again; connections that are there stay as they are."""
+        for name, tls in self._tls.items():
+            try:
+                tls.reload()
+            except Exception as error:
+                self._log.error("{name}: certificates not reloaded: {error}", name=name, error=error)
+            else:
+                self._log.info("{name}: certificates reloaded", name=name)
+
+    async def _stop(self) -> None:
+        loop = self.loop
+        deadline = self._reactor.seconds() + self._settings.net.shutdown_timeout_s
+        loop.stop_listening()
+        self._hub.shut_down(self._reactor.seconds())
+        while loop.links and self._reactor.seconds() < deadline:
+            await deferLater(self._reactor, 0.02)
+        self._reactor.removeReader(self._turns)
+        self._ticks.stop()
+        loop.close()
+
+    def stopService(self) -> Deferred[None]:
+        super().stopService()
+        return Deferred.fromCoroutine(self._stop())
