@@ -280,3 +280,10 @@ class Connack(ProtocolCase):
         """A listener without anonymous access answers "not authorised" and closes."""
         self.start(allow_anonymous=False)
         self.assert_refused(p.connect("c"), 5)
+
+    def test_keep_alive_that_the_listener_does_not_allow_is_refused(self) -> None:
+        """A 3.1.1 client cannot be given another keep alive, so it is refused with code 2."""
+        self.start(max_keepalive_s=60, allow_keepalive_off=False)
+        self.assert_works(self.connect("c", keepalive=60))
+        self.assert_refused(p.connect("c", keepalive=61), 2)
+        self.assert_refused(p.connect("c", keepalive=0), 2)

@@ -137,6 +137,14 @@ class Answer(ProtocolCase):
         client.abort()
         watcher.expect_nothing()
 
+    def test_answers_before_a_violation_arrive(self) -> None:
+        """A violation does not undo what was right before it."""
+        subscriber = self.subscriber("t")
+        client = self.connect("pub")
+        client.send(p.publish("t", b"x", qos=1, pid=1), p.pingreq(), p.frame(0xF0))
+        client.closed_after("PUBACK", "PINGRESP")
+        subscriber.expect("PUBLISH", payload=b"x")
+
     def test_empty_payload_is_a_message(self) -> None:
         """A PUBLISH may carry nothing."""
         client = self.subscriber("t", qos=2)
