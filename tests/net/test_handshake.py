@@ -62,17 +62,6 @@ class Accepting(TestCase):
         self.assertEqual(verdict.host, "broker.example:8083")
         self.assertEqual((verdict.user_agent, verdict.origin), ("paho", "https://example.org"))
 
-    def test_a_client_of_another_library_agrees(self) -> None:
-        from wsproto import ConnectionType, WSConnection
-        from wsproto.events import AcceptConnection, Request
-
-        client = WSConnection(ConnectionType.CLIENT)
-        asked = client.send(Request(host="localhost", target="/mqtt", subprotocols=["mqtt"]))
-        client.receive_data(self.accept(asked).response)
-        answer = next(iter(client.events()))
-        assert isinstance(answer, AcceptConnection)
-        self.assertEqual(answer.subprotocol, "mqtt")
-
     def test_bytes_behind_the_request_are_kept(self) -> None:
         frames = b"\x82\x80\x00\x00\x00\x00" * 3000
         for size in (1, 7, 300, 100_000):
