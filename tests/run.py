@@ -8,12 +8,13 @@ The pure build is the source tree.  The compiled build is the one installed besi
 (`make test` installs it), which the tree must not shadow.  Each build gets a fresh process.  That
 process, and what it starts, finds mhub by PYTHONPATH (pure) or in site-packages (compiled), never
 in the current directory: PYTHONSAFEPATH sees to that.  What was loaded is then asked of
-`mhub.build`, and a wrong answer fails the run.
+`mhub.build`, and a wrong answer fails the run.  The log of a run is build/test-BUILD.log.
 """
 
 import argparse
 import json
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,7 +23,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILDS = ("pure", "compiled")
-LONGEST_RUN_S = 1200
+LONGEST_RUN_S = 400
 
 
 class Counts(NamedTuple):
@@ -87,9 +88,12 @@ def _run_here(options: argparse.Namespace) -> int:
 
     style = reporter.TreeReporter if options.verbose else reporter.TextReporter
     suite = runner.TestLoader().loadByNames(options.names, recurse=True)
-    # A directory of this name trial numbers, should another run be using it.
-    scratch = ROOT / "build" / options.build / "_trial_temp"
+    # Short, as the name of a Unix socket has room for about a hundred bytes, all told.
+    scratch = options.report.parent / "t"
     result = runner.TrialRunner(style, workingDirectory=str(scratch)).run(suite)
+    log = ROOT / "build" / f"test-{options.build}.log"
+    log.parent.mkdir(exist_ok=True)
+    shutil.copyfile(scratch / "test.log", log)
     failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
     passed = result.successes + len(result.expectedFailures)
     options.report.write_text(json.dumps(Counts(passed, failed, len(result.skips))))
