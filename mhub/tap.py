@@ -1,6 +1,6 @@
 """`twistd mhub`: the one place where everything is wired.
 
-    configuration -> hub (core) -> net service (listeners)
+configuration -> hub (core) -> net service (listeners)
 """
 
 import secrets
@@ -8,7 +8,7 @@ import signal
 import sys
 from typing import Any
 
-from twisted.application.service import IService, MultiService
+from twisted.application.service import MultiService
 from twisted.python import usage
 
 from mhub import __version__, build
@@ -41,6 +41,9 @@ def hub_settings(settings: Settings) -> HubSettings:
     wanted.route_cache_size = settings.broker.route_cache_size
     wanted.max_retained_messages = settings.broker.max_retained_messages
     wanted.max_retained_bytes = settings.broker.max_retained_bytes
+    wanted.max_topic_levels = settings.broker.max_topic_levels
+    wanted.work_per_turn = settings.net.deliveries_per_turn
+    wanted.portion = settings.net.portion
     wanted.sys_interval_s = settings.sys.interval_s
     return wanted
 
@@ -52,6 +55,7 @@ class Broker(MultiService):
         super().__init__()
         self._log = logger("broker")
         self._reactor = reactor
+        self._warnings = settings.warnings
         report = Report(settings.listeners)
         self.hub = Hub(
             hub_settings(settings), report, lambda: secrets.token_hex(10), reactor.seconds()
@@ -63,6 +67,8 @@ class Broker(MultiService):
 
     def startService(self) -> None:
         self._log.info("{build}", build=build.describe())
+        for warning in self._warnings:
+            self._log.warn("{warning}", warning=warning)
         super().startService()
         self._reactor.callWhenRunning(self._catch_signals)
 
@@ -82,13 +88,12 @@ class Broker(MultiService):
         self._reactor.callFromThread(self._reactor.stop)
 
 
-def makeService(options: Options) -> IService:
+def makeService(options: Options) -> Broker:
     from twisted.internet import reactor
 
     try:
         settings = load(options["config"]) if options["config"] else parse("", "no file")
     except ConfigError as error:
-        raise usage.UsageError(str(error)) from error
+        sys.exit(str(error))
     set_level(settings.log.level)
-    broker: IService = Broker(settings, reactor)
-    return broker
+    return Broker(settings, reactor)

@@ -205,6 +205,16 @@ class NetSettings:
         64,
         "How many new connections a listener accepts before live traffic has its turn.",
     )
+    deliveries_per_turn: int = setting(
+        Integer(100, 10_000_000),
+        20_000,
+        "How many messages are handed to clients before the sockets are looked at again.",
+    )
+    portion: int = setting(
+        Integer(1, 1_000_000),
+        500,
+        "How many waiting messages one client is sent before the others have their turn.",
+    )
     shutdown_timeout_s: float = setting(
         Seconds(0, 3600), 5.0, "How long a stop waits until what was written has left."
     )

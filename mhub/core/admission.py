@@ -12,7 +12,6 @@ from mhub.wire.topics import check_name
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
-    from mhub.core.session import Session
 
 CONNACK_REASONS = frozenset(
     {
@@ -175,6 +174,12 @@ class Admission:
         else:
             expiry_s = 0 if packet.clean else allowed.session_expiry_v3_s
         connection.client_id = client_id
+        connection.keepalive_s = keepalive_s
+        answer = b""
+        if packet.version == V5:
+            answer = self._capabilities(connection, packet, expiry_s, assigned, auth_data)
+            if len(encode.connack_v5(False, 0, answer)) > connection.max_packet_out:
+                raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
         session, present = hub.attach(connection, packet.clean)
         session.username = username
         session.expiry_s = expiry_s
@@ -186,18 +191,14 @@ class Admission:
         connection.max_aliases_out = min(
             given.number(properties.TOPIC_ALIAS_MAXIMUM, 0), allowed.max_topic_alias_out
         )
-        connection.keepalive_s = keepalive_s
         if keepalive_s:
             hub.wheel.arm(connection, hub.now + 1.5 * keepalive_s)
         connection.state = READY
         if packet.version < V5:
-            connection.write(encode.connack_v3(present, 0))
+            # MQTT 3.1 has no Session Present.
+            connection.write(encode.connack_v3(present and packet.version != V31, 0))
         else:
-            answer = self._capabilities(connection, packet, session, assigned, auth_data)
-            connack = encode.connack_v5(present, 0, answer)
-            if len(connack) > connection.max_packet_out:
-                raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
-            connection.write(connack)
+            connection.write(encode.connack_v5(present, 0, answer))
         hub.events.connected(connection)
         session.resume()
         session.pump(hub.portion)
@@ -231,7 +232,7 @@ class Admission:
         self,
         connection: Connection,
         packet: Connect,
-        session: "Session",
+        expiry_s: int,
         assigned: bool,
         auth_data: bytes,
     ) -> bytes:
@@ -239,8 +240,8 @@ class Admission:
         allowed = connection.limits
         wish = packet.properties.number(properties.SESSION_EXPIRY, 0)
         answer = b""
-        if session.expiry_s != wish:
-            answer += properties.number(properties.SESSION_EXPIRY, session.expiry_s)
+        if expiry_s != wish:
+            answer += properties.number(properties.SESSION_EXPIRY, expiry_s)
         answer += _offer(allowed)
         if assigned:
             answer += properties.text(properties.ASSIGNED_CLIENT_ID, connection.client_id)

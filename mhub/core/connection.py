@@ -16,7 +16,7 @@ from mhub.core.timers import Timed
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
 from mhub.wire.errors import ProtocolFault
-from mhub.wire.packets import V5
+from mhub.wire.packets import V5, V31
 from mhub.wire.primitives import BYTES, malformed
 from mhub.wire.publish import Publish, encode_v3, encode_v5, topic_field, with_expiry
 from mhub.wire.publish import decode as decode_publish
@@ -32,6 +32,9 @@ CLOSED: Final = 3
 
 # Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
 FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
+
+PROGRESS: Final = 1024
+"""So many bytes of an unfinished packet are a sign of life, as a whole packet is."""
 
 HELD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
@@ -61,6 +64,7 @@ class Connection(Timed):
         self.problem_info = True
         self.partial: bytearray | None = None  # the beginning of a packet
         self.needed = 0  # bytes until it is worth looking again
+        self.progress = 0  # bytes of it that have counted as a sign of life
         self.out: list[bytes] = []
         self.dirty = False
         self.blocked = False
@@ -81,11 +85,13 @@ class Connection(Timed):
         """Handle what one read brought."""
         hub = self.hub
         hub.now = now
-        self.heard_at = now
         hub.stats.bytes_received += len(data)
         if self.partial is not None:
             self.partial += data
             if len(self.partial) < self.needed:
+                if len(self.partial) - self.progress >= PROGRESS:
+                    self.progress = len(self.partial)
+                    self.heard_at = now
                 return
             data = bytes(self.partial)
             self.partial = None
@@ -112,11 +118,10 @@ class Connection(Timed):
                     if end == 0:
                         needed = size - pos + 1
                         break
+                if body - pos > 2 or end - pos > self.max_packet_in:
                     self._check_length(data, pos, body, end)
                 if end > size:
                     needed = end - pos
-                    if end - pos > self.max_packet_in:
-                        self._check_length(data, pos, body, end)
                     break
                 if first >> 4 == kinds.PUBLISH and self.state == READY:
                     self._on_publish(data, first, body, end)
@@ -126,11 +131,15 @@ class Connection(Timed):
         except ProtocolFault as fault:
             hub.stats.protocol_errors += 1
             self.fail(fault.reason, fault.text)
+        if pos:
+            self.heard_at = hub.now
         if pos < size and self.state != CLOSED:
             self.partial = bytearray(data[pos:] if pos else data)
             self.needed = needed
+            self.progress = 0
 
     def _check_length(self, data: bytes, pos: int, body: int, end: int) -> None:
+        """What is asked of a longer packet before it is waited for."""
         if self.state == NEW and data[pos] != 0x10:
             raise self._not_connect(data[pos])
         if end - pos > self.max_packet_in:
@@ -153,7 +162,9 @@ class Connection(Timed):
         if first & 0x0F != FLAGS[kind] and kind != kinds.PUBLISH:
             if self.state == NEW:
                 raise self._not_connect(first)
-            raise malformed(f"wrong flags in {kinds.NAMES[kind]}")
+            # MQTT 3.1 sets DUP on what it repeats.
+            if self.version != V31 or first & 0x07 != 2 or FLAGS[kind] != 2:
+                raise malformed(f"wrong flags in {kinds.NAMES[kind]}")
         if self.state == NEW:
             if kind != kinds.CONNECT:  # [MQTT-3.1.0-1]
                 raise self._not_connect(first)
@@ -248,7 +259,8 @@ class Connection(Timed):
         incoming = self._session().incoming
         if pid in incoming:
             return False
-        if len(incoming) >= self.limits.receive_maximum:  # [MQTT-3.3.4-7]
+        # Only MQTT 5 has told the client of a bound [MQTT-3.3.4-7].
+        if self.version == V5 and len(incoming) >= self.limits.receive_maximum:
             raise ProtocolFault(
                 reasons.RECEIVE_MAXIMUM_EXCEEDED,
                 f"more than {self.limits.receive_maximum} messages without PUBREL",
@@ -277,9 +289,7 @@ class Connection(Timed):
             )
         message.topic_data = known
 
-    def _ack(
-        self, data: bytes, body: int, end: int, allowed: frozenset[int]
-    ) -> tuple[int, int]:
+    def _ack(self, data: bytes, body: int, end: int, allowed: frozenset[int]) -> tuple[int, int]:
         if end - body == 2:
             pid = data[body] << 8 | data[body + 1]
             if pid:

@@ -32,9 +32,7 @@ class FilterNode:
         self.rest: Leaf | None = None  # filters that end here with "#"
 
     def empty(self) -> bool:
-        return (
-            not self.children and self.plus is None and self.here is None and self.rest is None
-        )
+        return not self.children and self.plus is None and self.here is None and self.rest is None
 
 
 class Filters:

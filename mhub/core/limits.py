@@ -38,7 +38,6 @@ class Limits:
 
     # How much of it
     max_packet_size: int = 8 * 1024 * 1024
-    max_topic_levels: int = 128
     max_subscriptions: int = 10_000  # of one session; 0: any number
     receive_maximum: int = 1000
     max_inflight: int = 100

@@ -103,6 +103,7 @@ class Session(Timed):
             connection is not None
             and not connection.blocked
             and self.queue is None
+            and self.resend is None
             and len(self.inflight) < self.window
         )
 
@@ -277,6 +278,9 @@ class Session(Timed):
             del self.inflight[pid]
             self.pump(self.hub.portion)
         else:
+            # To the end of the line: PUBRELs are resent in the order of the PUBRECs [MQTT-4.6.0-4].
+            del self.inflight[pid]
+            self.inflight[pid] = delivery
             delivery.released = True
             connection.acknowledge(PUBREL, pid, 0)  # [MQTT-4.3.3-4]
 

@@ -23,12 +23,9 @@ class Subscribing:
         problem = ""
         fed: list[Subscription] = []
         for request in packet.requests:
+            self._check(request)
+        for request in packet.requests:
             group, topic_filter = split_share(request.topic_filter)
-            check_filter(topic_filter, self.hub.router.max_levels)
-            if group and request.no_local:  # [MQTT-3.8.3-4]
-                raise ProtocolFault(
-                    reasons.PROTOCOL_ERROR, "No Local does not go with a shared subscription"
-                )
             code = self._refusal(connection, session, request, group, topic_filter)
             if code:
                 self.hub.stats.subscriptions_refused += 1
@@ -51,6 +48,15 @@ class Subscribing:
         )
         for subscription in fed:
             self._feed(session, subscription)
+
+    def _check(self, request: Request) -> None:
+        """What breaks a rule of MQTT ends the connection, before anything else is done."""
+        group, topic_filter = split_share(request.topic_filter)
+        check_filter(topic_filter, self.hub.router.max_levels)
+        if group and request.no_local:  # [MQTT-3.8.3-4]
+            raise ProtocolFault(
+                reasons.PROTOCOL_ERROR, "No Local does not go with a shared subscription"
+            )
 
     def _refusal(
         self,

@@ -33,7 +33,7 @@ class ProxyLayer:
         try:
             self._header = proxy.parse(self._buffer)
         except proxy.ProxyFault as fault:
-            raise LayerEnd(b"", fault.text) from fault
+            raise LayerEnd(fault.text, b"") from fault
         if self._header is None:
             return b""
         rest = self._buffer[self._header.length :]
@@ -64,8 +64,9 @@ class TlsLayer:
 
     def __init__(self, contexts: TlsContexts, identity: str) -> None:
         self._contexts = contexts
-        self._identity = identity  # "off", "cn" or "subject"
-        self._tls = contexts.connection()
+        self._identity = identity  # which part of a certificate says who it is: "cn", "subject"
+        self._tls = contexts.serverConnectionForTLS(None)
+        self._tls.set_accept_state()
         self._established = False
         self._early: list[bytes] = []  # written before the handshake was over
 
@@ -85,10 +86,9 @@ class TlsLayer:
         except SSL.WantReadError:
             pass
         except SSL.ZeroReturnError:
-            if not plain:
-                raise LayerEnd(self._drain(), "the peer closed the connection") from None
+            raise LayerEnd("the peer closed the connection", b"".join(plain)) from None
         except SSL.Error as error:
-            raise LayerEnd(self._drain(), f"TLS: {_explain(error)}") from error
+            raise LayerEnd(f"TLS: {_explain(error)}", b"".join(plain)) from error
         return plain[0] if len(plain) == 1 else b"".join(plain)
 
     def replies(self) -> bytes:
@@ -113,7 +113,7 @@ class TlsLayer:
         return self._drain()
 
     def introduce(self, connection: Connection) -> None:
-        if self._identity != "off":
+        if self._identity == "cn" or self._identity == "subject":
             connection.identity = self._contexts.identity(self._tls, self._identity)
 
     def _drain(self) -> bytes:
@@ -139,6 +139,7 @@ class WebSocketLayer:
         self._handshake: Handshake | None = Handshake(path, origins, max_size)
         self._framer = Framer()
         self._replies = b""
+        self._last = b""
 
     def receive(self, data: bytes) -> bytes:
         if self._handshake is not None:
@@ -146,7 +147,8 @@ class WebSocketLayer:
             if verdict is None:
                 return b""
             if isinstance(verdict, Refused):
-                raise LayerEnd(verdict.response, verdict.text)
+                self._last = verdict.response
+                raise LayerEnd(verdict.text, b"")
             assert isinstance(verdict, Accepted)
             self._handshake = None
             self._replies = verdict.response
@@ -157,14 +159,14 @@ class WebSocketLayer:
         try:
             payload = framer.receive(data)
         except WebSocketFault as fault:
-            raise LayerEnd(
-                framer.close_frame(fault.code, fault.text), f"WebSocket: {fault.text}"
-            ) from fault
+            self._last = framer.close_frame(fault.code, fault.text)
+            raise LayerEnd(f"WebSocket: {fault.text}", fault.carried) from fault
         if framer.replies:
             self._replies += b"".join(framer.replies)
             framer.replies.clear()
-        if framer.closed and not payload:
-            raise LayerEnd(self.replies(), "the peer closed the WebSocket")
+        if framer.closed:
+            self._last = self.replies()
+            raise LayerEnd("the peer closed the WebSocket", payload)
         return payload
 
     def replies(self) -> bytes:
@@ -176,8 +178,8 @@ class WebSocketLayer:
         return self._framer.frame(data)
 
     def close(self) -> bytes:
-        if self._handshake is not None or self._framer.closed:
-            return b""
+        if self._last or self._handshake is not None or self._framer.closed:
+            return self._last
         return self._framer.close_frame(GOING_AWAY, "")
 
     def introduce(self, connection: Connection) -> None:

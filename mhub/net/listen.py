@@ -6,7 +6,7 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
-from mhub.config import ListenerSettings, TlsSettings
+from mhub.config import ListenerSettings
 from mhub.net.layers import ProxyLayer, TlsLayer, WebSocketLayer
 from mhub.net.loop import Acceptor, Layer
 from mhub.net.tls import TlsContexts
@@ -16,23 +16,7 @@ class ListenError(Exception):
     """A listener cannot be opened; the text says which one and why."""
 
 
-def contexts(settings: TlsSettings) -> TlsContexts:
-    return TlsContexts(
-        certificate=settings.certificate,
-        key=settings.key,
-        ca=settings.ca,
-        client_certificate=settings.client_certificate,
-        min_version=settings.min_version,
-        ciphers=settings.ciphers,
-        ciphersuites=settings.ciphersuites,
-        crl=settings.crl,
-        sni=[(entry.hosts, entry.certificate, entry.key) for entry in settings.sni],
-    )
-
-
-def layers(
-    settings: ListenerSettings, tls: TlsContexts | None
-) -> Callable[[], list[Layer]] | None:
+def layers(settings: ListenerSettings, tls: TlsContexts | None) -> Callable[[], list[Layer]] | None:
     """What makes the layers of one connection, from the socket upwards; None for plain MQTT."""
     identity = settings.tls.identity_as_username if settings.tls is not None else "off"
     web = settings.transport in ("ws", "wss")

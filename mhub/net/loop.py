@@ -33,12 +33,15 @@ OUT: Final = select.EPOLLOUT
 
 
 class LayerEnd(Exception):
-    """A layer ends the connection: `last` goes to the peer, `text` into the log."""
+    """A layer ends the connection: `text` goes into the log, its close() to the peer.
 
-    def __init__(self, last: bytes, text: str) -> None:
+    `carried` came before the end and still counts for the layers above.
+    """
+
+    def __init__(self, text: str, carried: bytes) -> None:
         super().__init__(text)
-        self.last = last
         self.text = text
+        self.carried = carried
 
 
 class Layer(Protocol):
@@ -125,42 +128,51 @@ class Link:
         """Through the layers up to the core."""
         layers = self.layers
         assert layers is not None
-        try:
-            for index, layer in enumerate(layers):
+        ended: LayerEnd | None = None
+        for index, layer in enumerate(layers):
+            try:
                 data = layer.receive(data)
-                reply = layer.replies()
-                if reply:
-                    self._send_below(reply, index)
-                if not data:
-                    return
-        except LayerEnd as end:
-            if end.last:
-                self._send_below(end.last, layers.index(layer))
-            self._end(end.text, bool(end.last))
-            return
+            except LayerEnd as end:
+                data = end.carried
+                if ended is None:
+                    ended = end
+            reply = layer.replies()
+            if reply:
+                self._send_below(reply, index)
+            if not data:
+                break
+        if data:
+            self._introduce(data, now)
+        if ended is not None and not self.closing:
+            self._end(ended.text)
+
+    def _introduce(self, data: bytes, now: float) -> None:
+        """Bytes that have passed all layers, to the core."""
         connection = self.connection
-        if connection.state == NEW:
-            if data[0] != 0x10 and connection.partial is None:
+        if connection.state == NEW and connection.partial is None:
+            if data[0] != 0x10:
                 self._stranger(data)
                 return
-            for layer in layers:
-                layer.introduce(connection)
+            if self.layers is not None:
+                for layer in self.layers:
+                    layer.introduce(connection)
         connection.receive(data, now)
 
     def _stranger(self, data: bytes) -> None:
         loop = self.loop
         loop.hub.stats.connections_rejected += 1
         loop.reporter.stranger(self.acceptor, self.connection.peer, data)
+        self.closing = True
         self.connection.lost("")
         self._drop()
 
-    def _end(self, text: str, linger: bool) -> None:
+    def _end(self, text: str) -> None:
         """A layer does not go on."""
         if self.connection.state == NEW and text:
             self.loop.hub.stats.connections_rejected += 1
             self.loop.reporter.rejected(self.acceptor, self.connection.peer, text)
         self.connection.lost(text)
-        self._finish(linger)
+        self.close(True)
 
     # To the socket
 

@@ -10,16 +10,16 @@ from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
-from zope.interface import implementer
+from zope.interface import implementer  # type: ignore[import-untyped]
 
 from mhub.config import Settings
 from mhub.core.hub import Hub
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
-from mhub.net.listen import acceptor, contexts
+from mhub.net.listen import acceptor
 from mhub.net.loop import Loop
 from mhub.net.report import Report
-from mhub.net.tls import TlsContexts
+from mhub.net.tls import TlsContexts, TlsError
 
 
 @implementer(IReadDescriptor)
@@ -70,7 +70,7 @@ class NetService(Service):
     def privilegedStartService(self) -> None:
         """Open the listeners, while the process may still bind what only root may."""
         for listener in self._settings.listeners:
-            tls = contexts(listener.tls) if listener.tls is not None else None
+            tls = TlsContexts(listener.tls) if listener.tls is not None else None
             if tls is not None:
                 self._tls[listener.name] = tls
             opened = acceptor(listener, tls)
@@ -87,8 +87,10 @@ class NetService(Service):
         for name, tls in self._tls.items():
             try:
                 tls.reload()
-            except Exception as error:
-                self._log.error("{name}: certificates not reloaded: {error}", name=name, error=error)
+            except TlsError as error:
+                self._log.error(
+                    "{name}: certificates not reloaded: {error}", name=name, error=error
+                )
             else:
                 self._log.info("{name}: certificates reloaded", name=name)
 

@@ -77,12 +77,15 @@ def connect(data: bytes, pos: int, end: int, version: int) -> Connect:
             raise _protocol_error("authentication data without a method")
     packet.client_id, pos = read_text(data, pos, end)
     pos = _connect_will(packet, flags, data, pos, end)
-    if flags & 0x80:
+    # In MQTT 3.1 the packet's length overrules the flags: the strings may be missing.
+    lenient = version == V31
+    if flags & 0x80 and not (lenient and pos == end):
         packet.username, pos = read_text(data, pos, end)
     if flags & 0x40:
         if version < V5 and not flags & 0x80:
             raise malformed("a password without a user name")  # [MQTT-3.1.2-22]
-        packet.password, pos = read_data(data, pos, end)
+        if not (lenient and pos == end):
+            packet.password, pos = read_data(data, pos, end)
     _done(pos, end)
     return packet
 
@@ -113,9 +116,7 @@ def _pid(data: bytes, pos: int, end: int) -> tuple[int, int]:
     return pid, pos
 
 
-def ack(
-    data: bytes, pos: int, end: int, version: int, allowed: frozenset[int]
-) -> tuple[int, int]:
+def ack(data: bytes, pos: int, end: int, version: int, allowed: frozenset[int]) -> tuple[int, int]:
     """PUBACK, PUBREC, PUBREL or PUBCOMP: (packet id, reason)."""
     pid, pos = _pid(data, pos, end)
     reason = 0
@@ -157,6 +158,8 @@ def unsubscribe(data: bytes, pos: int, end: int, version: int) -> Unsubscribe:
         _, pos = properties.read(data, pos, end, properties.IN_UNSUBSCRIBE)
     while pos < end:
         topic_filter, pos = read_text(data, pos, end)
+        if not topic_filter:
+            raise _protocol_error("the topic filter is empty")  # [MQTT-4.7.3-1]
         packet.filters.append(topic_filter)
     if not packet.filters:
         raise _protocol_error("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2]

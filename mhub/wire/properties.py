@@ -125,9 +125,7 @@ class Properties:
         return self.numbers.get(identifier, default)
 
     def has(self, identifier: int) -> bool:
-        return (
-            identifier in self.numbers or identifier in self.texts or identifier in self.binary
-        )
+        return identifier in self.numbers or identifier in self.texts or identifier in self.binary
 
 
 NONE: Final = Properties()

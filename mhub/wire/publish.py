@@ -278,5 +278,3 @@ def with_expiry(message: Publish, now: float) -> bytes:
         left = 0
     at = message.expiry_at
     return message.properties[:at] + u32(left) + message.properties[at + 4 :]
-
-
