@@ -53,6 +53,16 @@ class BrokerReceives(ProtocolCase):
             client.expect("PUBCOMP", pid=pid)
         self.assert_works(client)
 
+    @statement("3.1.1", "MQTT-3.6.1-1", "MQTT-4.8.0-1")
+    def test_pubrel_with_wrong_flags_closes(self) -> None:
+        """PUBREL has the flags 0010."""
+        for flags in set(range(16)) - {2}:
+            client = self.connect("pub")
+            client.send(p.publish("t", b"x", qos=2, pid=4))
+            client.expect("PUBREC", pid=4)
+            client.send(p.frame(0x60 | flags, p.u16(4)))
+            client.expect_closed()
+
     @statement("3.1.1", "MQTT-4.3.3-2")
     def test_many_qos_2_publishes_interleaved(self) -> None:
         """Handshakes of different ids do not disturb each other."""
@@ -179,17 +189,21 @@ class BrokerSends(ProtocolCase):
         self.advance(86400)
         client.expect_nothing()
 
-    @statement("3.1.1", "MQTT-4.3.2-1")
-    def test_puback_for_a_qos_2_message_does_not_end_it(self) -> None:
-        """QoS 2 is not finished by the wrong acknowledgement."""
-        client = self.connect("c", clean=False)
-        client.subscribe("t", 2)
-        client.publish("t", b"x", qos=2)
-        pid = client.expect("PUBLISH", qos=2).pid or 0
-        client.send(p.puback(pid))
-        client.drain()
-        client.abort()
-        self.connect("c", clean=False).expect("PUBLISH", pid=pid, dup=True)
+    @statement("3.1.1", "MQTT-4.3.2-1", "MQTT-4.3.3-1")
+    def test_wrong_acknowledgement_does_not_end_a_delivery(self) -> None:
+        """PUBACK does not finish QoS 2, nor PUBREC or PUBCOMP QoS 1, nor PUBCOMP before PUBREC."""
+        for qos, wrong in ((2, p.puback), (2, p.pubcomp), (1, p.pubrec), (1, p.pubcomp)):
+            with self.about(f"{wrong.__name__} for QoS {qos}"):
+                client = self.connect("c", clean=False)
+                client.subscribe("t", 2)
+                client.publish("t", b"x", qos=qos)
+                pid = client.expect("PUBLISH", qos=qos).pid or 0
+                client.send(wrong(pid))
+                client.drain()
+                client.abort()
+                client = self.connect("c", clean=False)
+                client.expect("PUBLISH", pid=pid, dup=True, qos=qos)
+                self.connect("c", clean=True).close()
 
     @statement("3.1.1", "MQTT-4.4.0-1", "MQTT-2.3.1-4")
     def test_reconnect_resends_everything_pending(self) -> None:
