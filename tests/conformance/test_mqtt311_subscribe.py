@@ -45,9 +45,10 @@ class Malformed(ProtocolCase):
 
     def test_nothing_of_a_malformed_subscribe_is_taken(self) -> None:
         """A violation in the last pair undoes the first one."""
-        client = self.connect("c", clean=False)
-        client.send(p.subscribe(1, ("t", 1), ("u", 3)))
-        client.expect_closed()
+        for wrong in (("u", 3), ("", 0), ("u#", 0), (b"\xff", 0)):
+            client = self.connect("c", clean=False)
+            client.send(p.subscribe(1, ("t", 1), wrong))
+            client.expect_closed()
         self.connect("pub").publish("t", b"x", qos=1)
         self.connect("c", clean=False).expect_nothing()
 
