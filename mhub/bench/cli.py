@@ -55,21 +55,32 @@ def main(argv: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(argv)
     try:
         plans = _plans(options)
-        return _Command(options, plans).run()
+        target = _target(options)
     except BenchError as error:
-        print(f"mhub bench: {error.text}", file=sys.stderr)
-        if error.hint:
-            print(f"  {error.hint}", file=sys.stderr)
-        return FAILED
+        return _complain(error, USAGE)
+    try:
+        return _Command(options, plans, target).run()
+    except BenchError as error:
+        return _complain(error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _complain(error: BenchError, status: int) -> int:
+    print(f"mhub bench: {error.text}", file=sys.stderr)
+    if error.hint:
+        print(f"  {error.hint}", file=sys.stderr)
+    return status
 
 
 class _Command:
     """One call of the command."""
 
-    def __init__(self, options: argparse.Namespace, plans: list[Plan]) -> None:
+    def __init__(
+        self, options: argparse.Namespace, plans: list[Plan], target: targets.Target
+    ) -> None:
         self._options = options
+        self._target = target
         self._plans = plans
         self._is_stopping = False
         self._results: list[Result] = []
@@ -81,15 +92,7 @@ class _Command:
         self._plain = plain
 
     def run(self) -> int:
-        options = self._options
-        target = targets.parse(options.url)
-        if options.username is not None:
-            target = replace(target, username=options.username)
-        password = options.password or os.environ.get(PASSWORD_VARIABLE)
-        if password is not None:
-            target = replace(target, password=password)
-        if target.password is not None and target.username is None:
-            raise BenchError("a password needs a user name", "Give --username too.")
+        options, target = self._options, self._target
         tls = None
         if target.tls:
             files = TlsOptions(options.cafile, options.insecure, options.certfile, options.keyfile)
@@ -102,7 +105,7 @@ class _Command:
         if not options.json:
             print(_headline(target, options.version, name, self._plans[0]), flush=True)
         trouble = self._measure(run)
-        self._tell(target, name)
+        self._tell(name)
         if trouble is not None:
             raise trouble
         return self._status()
@@ -139,11 +142,11 @@ class _Command:
         self._progress.tick(part, done)
         return not self._is_stopping
 
-    def _tell(self, target: targets.Target, name: str) -> None:
+    def _tell(self, name: str) -> None:
         if self._options.json:
             found = {
                 "tool": f"mhub bench {__version__}",
-                "url": str(target),
+                "url": str(self._target),
                 "mqtt": self._options.version,
                 "broker": name,
                 "load_build": _build(),
@@ -183,6 +186,18 @@ def _speaks_unicode() -> bool:
     except (LookupError, UnicodeEncodeError):
         return False
     return True
+
+
+def _target(options: argparse.Namespace) -> targets.Target:
+    target = targets.parse(options.url)
+    if options.username is not None:
+        target = replace(target, username=options.username)
+    password = options.password or os.environ.get(PASSWORD_VARIABLE)
+    if password is not None:
+        target = replace(target, password=password)
+    if target.password is not None and target.username is None:
+        raise BenchError("a password needs a user name", "Give --username too.")
+    return target
 
 
 def _plans(options: argparse.Namespace) -> list[Plan]:

@@ -28,15 +28,15 @@ def report(results: Sequence[Result], plain: bool = False) -> str:
 
 def _speed(results: Sequence[Result]) -> str:
     lines = [
-        f"{'':{_TITLE}}{'sent':>10}{'received':>10}{'payload':>8}{'latency':>8}",
-        f"{'':{_TITLE}}{'msg/s':>10}{'msg/s':>10}{'MB/s':>8}{'p50':>8}{'p95':>8}{'p99':>8}{'max':>8}",
+        f"{'':{_TITLE}}{'sent':>11}{'received':>11}{'payload':>8}{'latency':>8}",
+        f"{'':{_TITLE}}{'msg/s':>11}{'msg/s':>11}{'MB/s':>8}{'p50':>8}{'p95':>7}{'p99':>7}{'max':>7}",
     ]
     for r in results:
         quantiles = [span(r.latency.quantile(q)) for q in (0.5, 0.95, 0.99)]
         times = [*quantiles, span(r.latency.max)] if r.latency.total else ["-"] * 4
         lines.append(
-            f"{r.plan.title:{_TITLE}}{count(r.sent_per_s):>10}{count(r.received_per_s):>10}"
-            f"{r.megabytes_per_s:>8.2f}" + "".join(f"{t:>8}" for t in times)
+            f"{r.plan.title:{_TITLE}}{count(r.sent_per_s):>11}{count(r.received_per_s):>11}"
+            f"{r.megabytes_per_s:>8.2f} " + "".join(f"{t:>7}" for t in times)
         )
     return "\n".join(lines)
 

@@ -26,6 +26,7 @@ MOST_PENDING: Final = 50
 
 _SECOND: Final = 1_000_000_000
 _POLL_S: Final = 0.1
+_RETRY_S: Final = 0.001
 
 
 class Link:
@@ -88,11 +89,16 @@ class Swarm:
         waiting: list[Link] = []
         deadline = self.now() + int(self.timeout_s * _SECOND)
         while up < len(links):
+            full = False
             while started < len(links) and len(waiting) < MOST_PENDING:
-                self._start(links[started], sources(started))
+                try:
+                    self._start(links[started], sources(started))
+                except BlockingIOError:  # a Unix socket's backlog: the broker has to accept first
+                    full = True
+                    break
                 waiting.append(links[started])
                 started += 1
-            self.read(_POLL_S)
+            self.read(_RETRY_S if full else _POLL_S)
             self.flush()
             still = [link for link in waiting if not link.client.up]
             if len(still) < len(waiting):
@@ -102,7 +108,7 @@ class Swarm:
             if not on_turn(up):
                 break
             if self.now() > deadline:
-                raise self._no_answer(waiting[0])
+                raise self._no_answer((waiting or links[started:])[0])
         return up
 
     def subscribe(self, links: Sequence[Link], filters: Sequence[str], qos: int) -> None:
@@ -144,6 +150,8 @@ class Swarm:
                 link.wire = TlsWire(self._address, self._tls, target.host, source)
             else:
                 link.wire = Wire(self._address, source)
+        except BlockingIOError:
+            raise
         except OSError as error:
             raise explain(error, target) from error
         if target.websocket:
@@ -215,7 +223,7 @@ class Swarm:
         if data:
             self._send(link, data if link.websocket is None else link.websocket.wrap(data))
 
-    def _send(self, link: Link, data: memoryview | bytes) -> None:
+    def _send(self, link: Link, data: memoryview | bytearray | bytes) -> None:
         wire = link.wire
         if wire is None:
             return

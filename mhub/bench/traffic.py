@@ -5,15 +5,17 @@ next when there is room, so the broker sets the speed and nothing is dropped for
 messages leave when they are due, whatever the broker does.
 """
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
 from mhub.bench.errors import BenchError
-from mhub.bench.load.client import MOST_QUEUED, Client, fill
+from mhub.bench.load.client import Client
 from mhub.bench.load.histogram import Histogram
+from mhub.bench.load.loops import Rest, fill, send_due
 from mhub.bench.load.pace import SECOND, Pace
-from mhub.bench.load.packets import IDS, PublishFrames
+from mhub.bench.load.packets import PublishFrames
 from mhub.bench.load.track import Track
 from mhub.bench.plan import LATENCY, Plan
 from mhub.bench.result import Result
@@ -21,6 +23,7 @@ from mhub.bench.swarm import Link, Swarm
 from mhub.bench.usage import Meter
 
 _WAIT_S: Final = 0.1
+_DRAIN_S: Final = 10.0
 
 Tick = Callable[[float, int], bool]
 """Called every turn with the part done (0 to 1) and the deliveries so far; False ends the run."""
@@ -117,6 +120,7 @@ def _closed(swarm: Swarm, cast: Cast, plan: Plan, result: Result, tick: Tick) ->
     clients = [link.client for link in cast.pubs]
     progress = _Progress(swarm, cast, result.latency)
     start = swarm.now()
+    rest = Rest(plan.window, plan.pubs, plan.fan, start)
     length = int(plan.seconds * SECOND)
     while not swarm.trouble:
         now = swarm.now()
@@ -128,6 +132,9 @@ def _closed(swarm: Swarm, cast: Cast, plan: Plan, result: Result, tick: Tick) ->
         for i in fill(clients, plan.window, plan.fan, now):
             swarm.mark(cast.pubs[i])
         swarm.flush()
+        pause = rest.span(result.latency.total, now)
+        if pause:
+            time.sleep(pause / SECOND)
         swarm.read(_WAIT_S)
         progress.look()
         if progress.is_stalled(plan.quiet_s):
@@ -140,6 +147,7 @@ def _paced(swarm: Swarm, cast: Cast, plan: Plan, result: Result, tick: Tick) -> 
     progress = _Progress(swarm, cast, result.latency)
     total = max(1, int(plan.rate * plan.seconds))
     pace = Pace(plan.rate, plan.pubs, swarm.now() + SECOND // 100, total)
+    clients = [link.client for link in cast.pubs]
     sent = 0
     while sent < total and not swarm.trouble:
         now = swarm.now()
@@ -149,35 +157,17 @@ def _paced(swarm: Swarm, cast: Cast, plan: Plan, result: Result, tick: Tick) -> 
         late = pace.late(now)
         if late >= 0 and result.late is not None:
             result.late.add(late)
-        sent += _send_due(swarm, cast, pace, pace.called(now))
+        called = pace.called(now)
+        if called > sent:
+            for i in send_due(clients, pace, called):
+                swarm.mark(cast.pubs[i])
+            sent = sum([client.source.sent for client in clients])
         swarm.flush()
-        rest = pace.rest(swarm.now())
-        swarm.read(rest / SECOND if sent >= pace.called(now) else _WAIT_S)
+        swarm.read(pace.rest(swarm.now()) / SECOND if sent >= called else _WAIT_S)
         progress.look()
         if progress.is_stalled(plan.quiet_s + plan.pubs / plan.rate):
             break
     return _drain(swarm, cast, plan, result, progress)
-
-
-def _send_due(swarm: Swarm, cast: Cast, pace: Pace, called: int) -> int:
-    """Send what is due and can leave; how many messages that was."""
-    sent = 0
-    for i, link in enumerate(cast.pubs):
-        client = link.client
-        source = client.source
-        owed = pace.owed(i, called)
-        if source.sent >= owed or client.blocked or client.frames is None:
-            continue
-        # What the broker does not take now keeps its due time and leaves later.
-        most = min(client.receive_max, IDS // 2) - client.inflight()
-        most = min(most, owed - source.sent, MOST_QUEUED // client.frames.length + 1)
-        for _ in range(most):
-            if not client.publish(1, pace.due_of(i, source.sent)):
-                break
-            sent += 1
-        if most > 0:
-            swarm.mark(link)
-    return sent
 
 
 def _drain(swarm: Swarm, cast: Cast, plan: Plan, result: Result, progress: _Progress) -> int:
@@ -186,7 +176,8 @@ def _drain(swarm: Swarm, cast: Cast, plan: Plan, result: Result, progress: _Prog
     progress.look()
     clients = [link.client for link in cast.pubs]
     expected = sum(client.source.sent for client in clients) * plan.fan
-    while not swarm.trouble and not progress.is_stalled(plan.quiet_s):
+    end = swarm.now() + int((plan.seconds + _DRAIN_S) * SECOND)
+    while not swarm.trouble and not progress.is_stalled(plan.quiet_s) and swarm.now() < end:
         if result.latency.total >= expected and not any(c.inflight() for c in clients):
             break
         swarm.read(_WAIT_S)

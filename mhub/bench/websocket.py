@@ -36,7 +36,7 @@ class WebSocket:
             "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
         ).encode()
 
-    def wrap(self, data: bytes, opcode: int = _BINARY) -> bytes:
+    def wrap(self, data: bytes | bytearray, opcode: int = _BINARY) -> bytes:
         size = len(data)
         if size < 126:
             head = struct.pack(">BB", 0x80 | opcode, 0x80 | size)

@@ -2,6 +2,7 @@
 
     packets     what a client says, and batches of PUBLISH frames
     client      one MQTT client: bytes in, bytes out
+    loops       what the publishers do on each turn
     track       number and order of the messages of one publisher at one subscriber
     histogram   latencies, counted log-linearly
     pace        when each message of an open loop is due

@@ -20,7 +20,11 @@ FIRST_ID: Final = 256
 IDS: Final = 65280
 """Packet identifiers are FIRST_ID + sequence % IDS: never 0, the low byte that of the sequence."""
 
-_COUNTING: Final = bytes(range(256))
+MOST_QUEUED: Final = 1 << 18
+"""Bytes that a publisher queues at once.  More does not make a broker faster, and this side slower:
+larger blocks of memory come from the system, page by page."""
+
+COUNTING: Final = bytes(range(256))
 
 
 def remaining_length(size: int) -> bytes:
@@ -75,28 +79,35 @@ class PublishFrames:
         body = len(name) + (2 if qos else 0) + len(properties) + size
         start = bytes((0x30 | qos << 1,)) + remaining_length(body) + name
         fixed = properties + run.to_bytes(4, "big") + publisher.to_bytes(2, "big")
+        packet_id = b"\x00\x00" if qos else b""
+        moment = bytes(HEAD_SIZE - 6)
+        filler = b"x" * (size - HEAD_SIZE)
+        self._frame = bytearray(b"".join((start, packet_id, fixed, moment, filler)))
         self.qos = qos
-        self.length = len(start) + body - len(name)
-        self._before_id = start
-        self._before_seq = fixed if qos else start + fixed
-        self._filler = b"x" * (size - HEAD_SIZE)
-        self._id_low = len(start) + 1
-        self._seq_low = self.length - size + HEAD_SIZE - 7
+        self.length = len(self._frame)
+        self._id = len(start)
+        self._seq = self.length - size + 6
 
-    def cut(self, seq: int, time_ns: int, count: int) -> bytes:
-        """`count` messages from number `seq` on, of one moment, not beyond a multiple of 256."""
-        tail = seq.to_bytes(4, "big") + time_ns.to_bytes(6, "big") + self._filler
+    def at_once(self) -> int:
+        """How many messages to queue before the socket takes some."""
+        return max(1, MOST_QUEUED // self.length)
+
+    def cut(self, seq: int, time_ns: int, count: int) -> bytearray:
+        """`count` messages from number `seq` on, of one moment, not beyond a multiple of 256.
+
+        One large message is not copied: it is to be sent before the next one is cut."""
+        frame = self._frame
+        at = self._seq
+        frame[at : at + 10] = seq.to_bytes(4, "big") + time_ns.to_bytes(6, "big")
         if self.qos:
-            packet_id = (FIRST_ID + seq % IDS).to_bytes(2, "big")
-            frame = self._before_id + packet_id + self._before_seq + tail
-        else:
-            frame = self._before_seq + tail
-        if count == 1:
+            frame[self._id : self._id + 2] = (FIRST_ID + seq % IDS).to_bytes(2, "big")
+        if self.length > MOST_QUEUED // 2:
             return frame
-        block = bytearray(frame * count)
-        low = seq & 255
-        column = _COUNTING[low : low + count]
-        block[self._seq_low :: self.length] = column
-        if self.qos:
-            block[self._id_low :: self.length] = column
-        return bytes(block)
+        block = frame * count
+        if count > 1:
+            low = seq & 255
+            column = COUNTING[low : low + count]
+            block[at + 3 :: self.length] = column
+            if self.qos:
+                block[self._id + 1 :: self.length] = column
+        return block
