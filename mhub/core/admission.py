@@ -200,7 +200,7 @@ class Admission:
         else:
             connection.write(encode.connack_v5(present, 0, answer))
         hub.events.connected(connection)
-        session.resume()
+        session.resume(connection)
         session.pump(hub.portion)
 
     def _client_id(self, connection: Connection, packet: Connect) -> tuple[str, bool]:

@@ -347,6 +347,9 @@ class Connection(Timed):
 
     def write(self, frame: bytes) -> None:
         """A reply of ours: it leaves with the flush that ends this turn."""
+        if len(frame) > self.max_packet_out:  # [MQTT-3.1.2-24]
+            self.fail(reasons.PACKET_TOO_LARGE, "a reply is larger than the client takes")
+            return
         self.hub.stats.packets_sent += 1
         self.out.append(frame)
         if self.blocked:
@@ -504,7 +507,9 @@ class Connection(Timed):
         if self.state != READY:
             self.hub.admission.refuse(self, reason, text)
         elif self.version == V5:
-            self.write(encode.disconnect(reason, text, self.max_packet_out))
+            last = encode.disconnect(reason, text, self.max_packet_out)
+            if len(last) <= self.max_packet_out:
+                self.write(last)
         self.close(reason, text)
 
     def close(self, reason: int, text: str) -> None:

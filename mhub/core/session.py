@@ -67,6 +67,7 @@ class Delivery:
         self.ids = ids
         self.group: Group | None = None
         self.released = False  # QoS 2: PUBREC came, PUBREL is out
+        self.counted = False  # its PUBLISH went out on this connection: it takes a place
 
 
 class Session(Timed):
@@ -81,6 +82,7 @@ class Session(Timed):
         self.subscriptions: dict[str, Subscription] = {}
         self.shares = False  # whether it ever was a member of a shared group
         self.window = allowed.max_inflight
+        self.outstanding = 0  # deliveries that take a place in the window
         self.inflight: dict[int, Delivery] = {}
         self.resend: list[int] | None = None  # packet ids of `inflight` still to be sent again
         self.last_pid = 0
@@ -104,7 +106,7 @@ class Session(Timed):
             and not connection.blocked
             and self.queue is None
             and self.resend is None
-            and len(self.inflight) < self.window
+            and self.outstanding < self.window
         )
 
     def deliver(self, message: Publish, qos: int, subscription: Subscription) -> None:
@@ -141,6 +143,8 @@ class Session(Timed):
             delivery.message, delivery.qos, pid, delivery.retain, delivery.ids, False
         ):
             self.inflight[pid] = delivery
+            delivery.counted = True
+            self.outstanding += 1
 
     def enqueue(self, delivery: Delivery) -> None:
         """Keep a delivery for later, within the bounds."""
@@ -203,7 +207,7 @@ class Session(Timed):
         if self.resend is not None:
             most -= self._send_again(connection, most)
         while self.queue is not None and most > 0 and not connection.blocked:
-            if self.queue[0].qos and len(self.inflight) >= self.window:
+            if self.queue[0].qos and self.outstanding >= self.window:
                 return
             most -= 1
             delivery = self._take()
@@ -223,17 +227,22 @@ class Session(Timed):
         if connection is None or connection.blocked:
             return False
         if self.resend is not None:
-            return self._unsent() < self.window
+            return self.outstanding < self.window
         return self.queue is not None and (
-            self.queue[0].qos == 0 or len(self.inflight) < self.window
+            self.queue[0].qos == 0 or self.outstanding < self.window
         )
 
-    def _unsent(self) -> int:
-        return len(self.inflight) - (len(self.resend) if self.resend is not None else 0)
+    def resume(self, connection: "Connection") -> None:
+        """A connection is back: what was in flight goes out again in its first order.
 
-    def resume(self) -> None:
-        """A connection is back: what was in flight goes out again in its first order."""
-        pids = list(self.inflight)
+        PUBRELs at once, as no window holds them back [MQTT-4.9.0-3]; PUBLISHes by pump().
+        """
+        self.outstanding = 0
+        for pid, delivery in self.inflight.items():
+            delivery.counted = False
+            if delivery.released:
+                connection.acknowledge(PUBREL, pid, 0)
+        pids = [pid for pid, delivery in self.inflight.items() if not delivery.released]
         pids.reverse()  # taken from the end
         self.resend = pids if pids else None
 
@@ -241,18 +250,19 @@ class Session(Timed):
         """Resend with DUP and the old packet ids [MQTT-4.4.0-1, MQTT-3.3.1-1]."""
         sent = 0
         while self.resend and sent < most and not connection.blocked:
-            if self._unsent() >= self.window:
+            if self.outstanding >= self.window:
                 break
             pid = self.resend.pop()
             delivery = self.inflight.get(pid)
             if delivery is None:
                 continue
             sent += 1
-            if delivery.released:
-                connection.acknowledge(PUBREL, pid, 0)
-            elif not connection.publish(
+            if connection.publish(
                 delivery.message, delivery.qos, pid, delivery.retain, delivery.ids, True
             ):
+                delivery.counted = True
+                self.outstanding += 1
+            else:
                 del self.inflight[pid]
         if not self.resend:
             self.resend = None
@@ -265,18 +275,23 @@ class Session(Timed):
         delivery = self.inflight.get(pid)
         if delivery is None or delivery.qos != 1:
             return False
+        self._settle(pid, delivery)
+        return True
+
+    def _settle(self, pid: int, delivery: Delivery) -> None:
+        """A delivery is over; its place in the window is free for the next."""
         del self.inflight[pid]
+        if delivery.counted:
+            self.outstanding -= 1
         if self.queue is not None or self.resend is not None:
             self.pump(self.hub.portion)
-        return True
 
     def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:
         delivery = self.inflight.get(pid)
         if delivery is None or delivery.qos != 2:
             connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND)
         elif reason >= UNSPECIFIED:  # it is settled [MQTT-4.4.0-2]
-            del self.inflight[pid]
-            self.pump(self.hub.portion)
+            self._settle(pid, delivery)
         else:
             # To the end of the line: PUBRELs are resent in the order of the PUBRECs [MQTT-4.6.0-4].
             del self.inflight[pid]
@@ -288,9 +303,7 @@ class Session(Timed):
         delivery = self.inflight.get(pid)
         if delivery is None or not delivery.released:
             return False
-        del self.inflight[pid]
-        if self.queue is not None or self.resend is not None:
-            self.pump(self.hub.portion)
+        self._settle(pid, delivery)
         return True
 
     # Shared subscriptions

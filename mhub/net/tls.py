@@ -8,7 +8,7 @@ keeps the set it began with.
 
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, TypeVar
 
 from cryptography import x509
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
@@ -73,7 +73,7 @@ class TlsContexts:
         return SSL.Connection(self._current.default, None)
 
     @staticmethod
-    def identity(connection: SSL.Connection, how: Literal["cn", "subject"]) -> str:
+    def identity(connection: SSL.Connection, how: str) -> str:
         """Who the client is by its verified certificate; "" if it has none or it says nothing.
 
         A certificate with two common names says nothing: whoever checks it elsewhere may have
