@@ -141,7 +141,13 @@ class Refusing(TestCase):
         self.check(b"PROXY UNKNOWN \xff", "0xff")
 
     def test_a_v1_line_without_end(self) -> None:
-        self.check(b"PROXY UNKNOWN " + b"x" * (MAX_V1 - 14), "longer than 107")
+        endless = b"PROXY UNKNOWN " + b"x" * (MAX_V1 - 14)
+        self.check(endless, "longer than 107")
+        # Nor does an end that comes too late save it.
+        with self.assertRaises(ProxyFault):
+            parse(endless + b"\r\n")
+        with self.assertRaises(ProxyFault):
+            parse(endless[:-1] + b"\r\n")
 
     def test_v1_fields(self) -> None:
         for fields, words in (
