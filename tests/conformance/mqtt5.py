@@ -44,6 +44,7 @@ class Reason(IntEnum):
     CLIENT_ID = 0x85
     BAD_USER = 0x86
     NOT_AUTHORIZED = 0x87
+    SHUTTING_DOWN = 0x8B
     BAD_METHOD = 0x8C
     KEEP_ALIVE = 0x8D
     TAKEN_OVER = 0x8E

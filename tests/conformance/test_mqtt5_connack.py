@@ -88,6 +88,11 @@ class TheAnswer(Mqtt5Case):
         self.start(allow_anonymous=False)
         self.refused(p5.connect(), Reason.NOT_AUTHORIZED, Reason.BAD_USER)
 
+    @statement("5", "MQTT-3.1.4-2")
+    def test_a_will_that_could_not_be_published_is_refused(self) -> None:
+        """$SYS is the broker's: who wants to leave a will there is told at once."""
+        self.refused(p5.connect(will=("$SYS/x", b"")), Reason.NOT_AUTHORIZED)
+
     def test_properties_of_a_broker_without_limits(self) -> None:
         """What is available is not mentioned, or mentioned as available; the bounds are valid."""
         connack = connack_of(self.connect())

@@ -53,6 +53,19 @@ class CleanStart(Mqtt5Case):
         sender.publish("t", "later", qos=1)
         client.expect("PUBLISH", payload=b"later")
 
+    @statement("5", "MQTT-3.1.2-5")
+    def test_subscriptions_go_on_with_all_their_options(self) -> None:
+        """QoS, No Local, Retain As Published, Subscription Identifier: all part of the session."""
+        client = self.resume()
+        options = p.options(1, no_local=True, as_published=True)
+        client.subscribe("t", options=options, props=[(Prop.SUBSCRIPTION_ID, 9)])
+        client.close()
+        client = self.resume()
+        client.publish("t", "own", 2)
+        self.connect("sender").publish("t", "x", 2, retain=True)
+        packet = client.expect("PUBLISH", payload=b"x", qos=1, retain=True)
+        self.assertEqual([9], packet.all_props(Prop.SUBSCRIPTION_ID))
+
     @statement("5", "MQTT-3.1.2-6", "MQTT-3.2.2-3")
     def test_a_session_is_made_where_there_is_none(self) -> None:
         """Clean Start 0 for an unknown client id: accepted, Session Present 0, and usable."""

@@ -130,6 +130,23 @@ class FromTheBroker(Mqtt5Case):
         watcher.expect("PUBLISH", payload=b"before")
         watcher.expect_nothing()
 
+    def test_a_client_that_lets_its_queue_run_over(self) -> None:
+        """Where the listener says so it is disconnected, with 0x97."""
+        self.start(max_queued_messages=2, queue_full="disconnect")
+        client = self.connect(props=[(Prop.RECEIVE_MAXIMUM, 1)])
+        client.subscribe("t", 1)
+        sender = self.connect("sender")
+        for number in range(4):
+            sender.publish("t", str(number), 1)
+        client.closed_after("PUBLISH", "DISCONNECT", reason=Reason.QUOTA_EXCEEDED)
+
+    def test_a_broker_that_stops_says_so(self) -> None:
+        """DISCONNECT 0x8B to every client."""
+        clients = [self.connect(f"c{number}") for number in range(3)]
+        self.hub.shut_down(self.clock.now)
+        for client in clients:
+            client.closed_after("DISCONNECT", reason=Reason.SHUTTING_DOWN)
+
     @statement("5", "MQTT-3.14.4-1")
     def test_a_client_taken_over_gets_nothing_more(self) -> None:
         """DISCONNECT is the last it hears, even if messages were coming its way."""
