@@ -23,6 +23,7 @@ from setuptools.errors import CompileError
 COMPILED = [
     "mhub/wire/*.py",
     "mhub/core/*.py",
+    "mhub/net/loop.py",
     "mhub/bench/load/*.py",
 ]
 

@@ -1,9 +1,9 @@
 """Which build runs: the compiled one, the pure one, or a mixture that nobody wants.
 
-The hot path, `PACKAGES`, is compiled to C when mhub is installed where a C compiler is, and runs as
-plain Python when not.  The import system decides module by module, and a compiled file left beside
-an edited source wins silently.  So this asks the import system itself, without importing the
-modules, and names the odd ones out.
+The hot path is compiled to C when mhub is installed where a C compiler is, and runs as plain Python
+when not.  The import system decides module by module, and a compiled file left beside an edited
+source wins silently.  So this asks the import system itself, without importing the modules, and
+names the odd ones out.
 """
 
 import platform
@@ -22,10 +22,14 @@ MIXED: Final = "mixed"
 PACKAGES: Final = ("mhub.wire", "mhub.core", "mhub.bench.load")
 """The packages that are compiled whole, but for their `__init__`, which only holds their map."""
 
+SINGLES: Final = ("mhub.net.loop",)
+"""The modules that are compiled while the rest of their package is not."""
+
 
 def modules() -> dict[str, bool]:
-    """Each module of the compiled packages, and whether Python loads it as compiled code."""
-    return {name: _is_compiled(name) for package in PACKAGES for name in _names(package)}
+    """Each module of the hot path, and whether Python loads it as compiled code."""
+    names = [name for package in PACKAGES for name in _names(package)]
+    return {name: _is_compiled(name) for name in (*names, *SINGLES)}
 
 
 def kind(found: Mapping[str, bool] | None = None) -> str:

@@ -8,7 +8,6 @@ from setuptools import find_packages
 from setuptools.errors import CompileError
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub import build
 from tests.packaging.tree import ROOT, imports_of, load_setup, modules
 
 WHEEL = ["setup.py", "bdist_wheel"]
@@ -98,11 +97,6 @@ class ContentsTests(SynchronousTestCase):
     def test_twisted_stays_twisteds(self) -> None:
         """An `__init__` in these directories would hide Twisted itself, or its plugins."""
         self.assertEqual(list(ROOT.glob("twisted/**/__init__.py")), [])
-
-    def test_what_build_looks_at_is_what_setup_compiles(self) -> None:
-        patterns = load_setup().COMPILED
-        for package in build.PACKAGES:
-            self.assertIn(package.replace(".", "/") + "/*.py", patterns)
 
 
 class DependencyTests(SynchronousTestCase):
