@@ -6,7 +6,9 @@ runs the conformance tests and writes the verdicts of that very run.  `test_repo
 committed file against the CSV files and the tests.
 """
 
+import contextlib
 import sys
+import tempfile
 import unittest
 from pathlib import Path
 
@@ -63,7 +65,9 @@ def run() -> dict[str, str]:
     for path in sorted(HERE.glob("test_mqtt*.py")):
         suite.addTests(unittest.defaultTestLoader.loadTestsFromName(f"{__package__}.{path.stem}"))
     verdicts = Verdicts()
-    suite.run(verdicts)
+    # trial's TestCase.mktemp() makes its directories below the current one.
+    with tempfile.TemporaryDirectory() as directory, contextlib.chdir(directory):
+        suite.run(verdicts)
     return verdicts.of
 
 
@@ -78,7 +82,8 @@ def verdict(row: Statement, ended: dict[str, str]) -> str:
 
 def cells(row: Statement) -> list[str]:
     """What is known of a statement without running anything: id, summary, tests."""
-    tests = (test.removeprefix(f"{__package__}.") for test in shown_by.get((row.spec, row.id), []))
+    named = sorted(shown_by.get((row.spec, row.id), []))
+    tests = (test.removeprefix(f"{__package__}.") for test in named)
     return [row.id, row.summary.replace("|", "\\|"), "<br>".join(f"`{test}`" for test in tests)]
 
 
