@@ -197,6 +197,31 @@ class MessageExpiry(Mqtt5Case):
         packet = self.resume().expect("PUBLISH")
         self.assertEqual(60, packet.prop(Prop.MESSAGE_EXPIRY))
 
+    @statement("5", "MQTT-3.3.2-6", "MQTT-3.3.2-18")
+    def test_only_the_time_changes(self) -> None:
+        """Wherever it stands among the properties, and whatever the broker takes out or adds."""
+        client = self.resume(props=[(Prop.TOPIC_ALIAS_MAXIMUM, 5)])
+        client.subscribe("t", 1, props=[(Prop.SUBSCRIPTION_ID, 3)])
+        client.close()
+        alias, expiry = (Prop.TOPIC_ALIAS, 1), (Prop.MESSAGE_EXPIRY, 100)
+        first, last = (Prop.CONTENT_TYPE, "c"), (Prop.USER_PROPERTY, ("a", "b"))
+        orders = (
+            [expiry, alias, first, last],
+            [alias, expiry, first, last],
+            [first, alias, last, expiry],
+            [first, expiry, last, alias],
+        )
+        sender = self.connect("sender")
+        for props in orders:
+            sender.publish("t", "x", 1, props=props)
+        self.advance(40)
+        client = self.resume(props=[(Prop.TOPIC_ALIAS_MAXIMUM, 5)])
+        for _ in orders:
+            packet = client.expect("PUBLISH")
+            found = [item for item in packet.props if item[0] != Prop.TOPIC_ALIAS]
+            wanted = [first, last, (Prop.MESSAGE_EXPIRY, 60), (Prop.SUBSCRIPTION_ID, 3)]
+            self.assertCountEqual(wanted, found)
+
     @statement("5", "MQTT-3.3.2-6")
     def test_without_waiting_it_is_what_it_was(self) -> None:
         """Delivery at once forwards the value as it came, also the largest."""

@@ -138,6 +138,15 @@ class Distribution(SharedCase):
         assert reply is not None
         self.assertEqual(Reason.NO_MATCHING_SUBSCRIBERS, reply.reason)
 
+    def test_subscribing_again_is_no_second_membership(self) -> None:
+        """The share stays the same; the QoS is the new one."""
+        one, two = self.member("one", 0), self.member("two", 0)
+        for _ in range(3):
+            one.subscribe(SHARED, 1, granted=1)
+        self.publish(*"abcdef")
+        self.assertEqual([1, 1, 1], [packet.qos for packet in one.drain()])
+        self.assertEqual([0, 0, 0], [packet.qos for packet in two.drain()])
+
     def test_a_member_with_a_full_window_is_passed_over(self) -> None:
         """Where another one can take the message at once."""
         busy = self.resume("busy", 0, [(Prop.RECEIVE_MAXIMUM, 1)])
@@ -156,6 +165,25 @@ class MembersThatLeave(SharedCase):
         self.publish(*"abcd")
         self.assertEqual(4, len(here.drain()))
         self.resume("away").expect_nothing()
+
+    def test_a_member_that_comes_back_gets_its_share_again(self) -> None:
+        """Without a new SUBSCRIBE: the membership is part of the session."""
+        away, here = self.member("away", expiry_s=1000), self.member("here")
+        away.close()
+        away = self.resume("away")
+        self.publish(*"abcd")
+        self.assertEqual([2, 2], [len(client.drain()) for client in (away, here)])
+
+    def test_a_member_that_unsubscribes_leaves_what_it_has_not_been_sent(self) -> None:
+        """And finishes what has begun."""
+        busy = self.resume("busy", 0, [(Prop.RECEIVE_MAXIMUM, 1)])
+        busy.subscribe(SHARED, 1)
+        self.publish(*"abc")
+        other = self.member("other")
+        busy.unsubscribe(SHARED)
+        self.assertEqual([b"b", b"c"], [packet.payload for packet in other.drain()])
+        busy.acknowledge(busy.expect("PUBLISH", payload=b"a"))
+        busy.expect_nothing()
 
     def test_messages_wait_while_all_are_away(self) -> None:
         """The sessions keep them until somebody comes back."""
