@@ -39,6 +39,9 @@ PROGRESS: Final = 1024
 HELD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
 
+LARGE: Final = 16 * 1024
+"""From here on a payload is not copied into each client's frame, but written behind its head."""
+
 UNLIMITED: Final = 1 << 28
 """More than any packet has."""
 
@@ -66,6 +69,7 @@ class Connection(Timed):
         self.needed = 0  # bytes until it is worth looking again
         self.progress = 0  # bytes of it that have counted as a sign of life
         self.out: list[bytes] = []
+        self.large = False  # something in `out` is too large to be copied
         self.dirty = False
         self.blocked = False
         self.held_bytes = 0
@@ -379,13 +383,18 @@ class Connection(Timed):
             first |= 1
         if dup:
             first |= 8
+        payload = message.payload
+        follows = 0
+        if first != 0x30 and len(payload) >= LARGE:
+            follows = len(payload)
+            payload = b""
         frame = (
-            self._frame_v3(message, first, pid)
+            self._frame_v3(message, first, pid, payload, follows)
             if self.version < V5
-            else self._frame_v5(message, first, pid, ids)
+            else self._frame_v5(message, first, pid, ids, payload, follows)
         )
         stats = self.hub.stats
-        if len(frame) > self.max_packet_out:
+        if len(frame) + follows > self.max_packet_out:
             stats.dropped_too_large += 1
             return False
         stats.publish_sent += 1
@@ -393,39 +402,55 @@ class Connection(Timed):
         stats.packets_sent += 1
         self.hub.work += 1
         self.out.append(frame)
+        if len(frame) + follows >= LARGE:
+            self.large = True
+            if follows:
+                self.out.append(message.payload)
         if not self.dirty:
             self.dirty = True
             self.hub.dirty.append(self)
         return True
 
-    def _frame_v3(self, message: Publish, first: int, pid: int) -> bytes:
+    def _frame_v3(
+        self, message: Publish, first: int, pid: int, payload: bytes, follows: int
+    ) -> bytes:
         if self.limits.mount_point:
-            return encode_v3(first, self._unmounted(message), pid, message.payload)
+            return encode_v3(first, self._unmounted(message), pid, payload, follows)
         if first != 0x30:
-            return encode_v3(first, message.topic_field, pid, message.payload)
+            return encode_v3(first, message.topic_field, pid, payload, follows)
         frame = message.frame_v3
         if frame is None:
-            frame = encode_v3(first, message.topic_field, 0, message.payload)
+            frame = encode_v3(first, message.topic_field, 0, payload, 0)
             message.frame_v3 = frame
         return frame
 
-    def _frame_v5(self, message: Publish, first: int, pid: int, ids: bytes) -> bytes:
+    def _frame_v5(
+        self, message: Publish, first: int, pid: int, ids: bytes, payload: bytes, follows: int
+    ) -> bytes:
         if message.expires_at:
             properties = with_expiry(message, self.hub.now)
         else:
             properties = message.properties
         plain = first == 0x30 and not ids and not message.expires_at
         if self.max_aliases_out or self.limits.mount_point:
-            return self._frame_own(message, first, pid, properties + ids)
+            return self._frame_own(message, first, pid, properties + ids, payload, follows)
         if not plain:
-            return encode_v5(first, message.topic_field, pid, properties + ids, message.payload)
+            return encode_v5(first, message.topic_field, pid, properties + ids, payload, follows)
         frame = message.frame_v5
         if frame is None:
-            frame = encode_v5(first, message.topic_field, 0, properties, message.payload)
+            frame = encode_v5(first, message.topic_field, 0, properties, payload, 0)
             message.frame_v5 = frame
         return frame
 
-    def _frame_own(self, message: Publish, first: int, pid: int, properties: bytes) -> bytes:
+    def _frame_own(
+        self,
+        message: Publish,
+        first: int,
+        pid: int,
+        properties: bytes,
+        payload: bytes,
+        follows: int,
+    ) -> bytes:
         """A frame for this connection alone: topic alias, mount point."""
         topic = message.topic_field
         if self.limits.mount_point:
@@ -449,7 +474,7 @@ class Connection(Timed):
                     BYTES[alias & 0xFF],
                     properties,
                 )
-        return encode_v5(first, topic, pid, properties, message.payload)
+        return encode_v5(first, topic, pid, properties, payload, follows)
 
     def _unmounted(self, message: Publish) -> bytes:
         return topic_field(message.topic_data[len(self.limits.mount_point.encode("utf-8")) :])
@@ -460,11 +485,27 @@ class Connection(Timed):
         out = self.out
         if not out or self.blocked:
             return
+        if self.large:
+            self._flush_large()
+            return
         data = out[0] if len(out) == 1 else b"".join(out)
         out.clear()
         self.hub.stats.bytes_sent += len(data)
         if not self.outlet.write(data):
             self.blocked = True
+
+    def _flush_large(self) -> None:
+        """Piece by piece: joining would copy what is shared, and what the socket may not take."""
+        out = self.out
+        done = 0
+        while done < len(out) and not self.blocked:
+            data = out[done]
+            done += 1
+            self.hub.stats.bytes_sent += len(data)
+            if not self.outlet.write(data):
+                self.blocked = True
+        del out[:done]
+        self.large = bool(out)
 
     def writable(self, now: float) -> None:
         """The outlet has room again."""

@@ -228,9 +228,7 @@ class Session(Timed):
             return False
         if self.resend is not None:
             return self.outstanding < self.window
-        return self.queue is not None and (
-            self.queue[0].qos == 0 or self.outstanding < self.window
-        )
+        return self.queue is not None and (self.queue[0].qos == 0 or self.outstanding < self.window)
 
     def resume(self, connection: "Connection") -> None:
         """A connection is back: what was in flight goes out again in its first order.

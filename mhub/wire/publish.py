@@ -222,9 +222,12 @@ def topic_field(topic_data: bytes) -> bytes:
     return u16(len(topic_data)) + topic_data
 
 
-def encode_v3(first: int, topic: bytes, pid: int, payload: bytes) -> bytes:
-    """A PUBLISH of MQTT 3.1 or 3.1.1; `topic` is a topic_field()."""
-    size = len(topic) + len(payload)
+def encode_v3(first: int, topic: bytes, pid: int, payload: bytes, follows: int) -> bytes:
+    """A PUBLISH of MQTT 3.1 or 3.1.1; `topic` is a topic_field().
+
+    `follows` bytes of the payload are sent behind it, so that a large one need not be copied.
+    """
+    size = len(topic) + len(payload) + follows
     if pid == 0:
         length = BYTES[size] if size < 0x80 else varint(size)
         return b"%b%b%b%b" % (BYTES[first], length, topic, payload)
@@ -240,9 +243,11 @@ def encode_v3(first: int, topic: bytes, pid: int, payload: bytes) -> bytes:
     )
 
 
-def encode_v5(first: int, topic: bytes, pid: int, properties: bytes, payload: bytes) -> bytes:
-    """A PUBLISH of MQTT 5; `properties` come without their length."""
-    size = len(topic) + len(payload) + len(properties)
+def encode_v5(
+    first: int, topic: bytes, pid: int, properties: bytes, payload: bytes, follows: int
+) -> bytes:
+    """The same for MQTT 5; `properties` come without their length."""
+    size = len(topic) + len(payload) + len(properties) + follows
     property_length = varint(len(properties))
     size += len(property_length)
     if pid == 0:
