@@ -24,6 +24,8 @@ help:
 	@echo "make clean      remove all that make has made"
 
 run: $(VENV)/.installed
+	@$(BIN)/mhub --version | grep -q compiled || \
+		echo "The pure build is the slower one. With gcc and python3-dev: make clean run"
 	@scripts/run docs/examples/quickstart.toml
 
 test: $(VENV)/.compiled
@@ -63,8 +65,9 @@ $(VENV)/.made:
 
 # For users: as pip does it, which compiles if there is a compiler.
 $(VENV)/.installed: $(SOURCES) $(VENV)/.made
+	@echo "Installing mhub in $(VENV); where there is a C compiler, it takes a minute"
 	rm -rf build/lib* build/bdist*
-	$(PIP) install .
+	$(PIP) install --quiet .
 	@$(BIN)/mhub --version
 	@touch $@
 
