@@ -6,7 +6,7 @@ from typing import Final
 from mhub.bench.picture import bars, strips
 from mhub.bench.plan import CONNECTIONS, LATENCY
 from mhub.bench.result import Result
-from mhub.bench.units import count, span
+from mhub.bench.units import count, short, span
 
 _TITLE: Final = 18
 _BUSY: Final = 0.85
@@ -53,7 +53,8 @@ def _checks(results: Sequence[Result]) -> str:
         others = r.misrouted + r.rejected + r.unacknowledged + r.strange_acks
         each = r.usage.load_cpu_s * 1e6 / r.received if r.received else 0.0
         line = (
-            f"{r.plan.title:{_TITLE}}{r.lost:>9,}{r.duplicated:>9,}{r.disordered:>9,}{others:>8,}"
+            f"{r.plan.title:{_TITLE}}{short(r.lost):>9}{short(r.duplicated):>9}"
+            f"{short(r.disordered):>9}{short(others):>8}"
             f"{each:>12.2f}{r.usage.load_busy:>7.0%}"
         )
         if r.usage.broker_cpu_s is not None:

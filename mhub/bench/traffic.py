@@ -24,6 +24,7 @@ from mhub.bench.usage import Meter
 
 _WAIT_S: Final = 0.1
 _DRAIN_S: Final = 10.0
+_STRAGGLER_S: Final = 0.5
 
 Tick = Callable[[float, int], bool]
 """Called every turn with the part done (0 to 1) and the deliveries so far; False ends the run."""
@@ -177,9 +178,14 @@ def _drain(swarm: Swarm, cast: Cast, plan: Plan, result: Result, progress: _Prog
     clients = [link.client for link in cast.pubs]
     expected = sum(client.source.sent for client in clients) * plan.fan
     end = swarm.now() + int((plan.seconds + _DRAIN_S) * SECOND)
-    while not swarm.trouble and not progress.is_stalled(plan.quiet_s) and swarm.now() < end:
-        if result.latency.total >= expected and not any(c.inflight() for c in clients):
-            break
+    patience_s = plan.quiet_s
+    while not swarm.trouble and not progress.is_stalled(patience_s) and swarm.now() < end:
+        if not any(client.inflight() for client in clients):
+            if result.latency.total >= expected:
+                break
+            if sum(client.source.seen for client in clients) >= expected:
+                # The last ones are here, so the missing ones were overtaken: most likely lost.
+                patience_s = min(patience_s, _STRAGGLER_S)
         swarm.read(_WAIT_S)
         swarm.flush()
         progress.look()

@@ -16,6 +16,11 @@ def count(number: float) -> str:
     return f"{number:,.1f}" if number < 10 else f"{number:,.0f}"
 
 
+def short(number: int) -> str:
+    """At most seven characters: millions are rounded."""
+    return f"{number:,}" if number < 1_000_000 else f"{number / 1e6:,.1f}M"
+
+
 def _three(value: float) -> str:
     if value < 9.995:
         return f"{value:.2f}"

@@ -157,6 +157,9 @@ class Client:
             data = self._start + data
             self._start = b""
         end = len(data)
+        if not self.up and end and data[0] != 0x20:
+            # Said at the first byte: the length that something else seems to have may never come.
+            raise PeerFault(f"a first packet that begins with 0x{data[0]:02x}, not a CONNACK")
         # Messages of one batch carry one time stamp: they go into the histogram together.
         time_ns = -1
         batch = 0
@@ -180,7 +183,7 @@ class Client:
                     break
             stop = at + size
             if stop > end:
-                if head & 0xF0 == 0x30 and end - at > _ENOUGH:
+                if head & 0xF0 == 0x30 and self.up and end - at > _ENOUGH:
                     self._missing = stop - end
                 break
             start = pos
@@ -213,8 +216,6 @@ class Client:
         self._start = b""
         size, at = _varint(start, 1)
         self._missing = 0
-        if not self.up:
-            raise PeerFault("a message before CONNACK")
         seen = self._message(start, start[0], at, at + size)
         if seen >= 0:
             self.latency.add(now - seen)
@@ -326,8 +327,8 @@ class Client:
     def _other(self, head: int, body: bytes) -> None:
         """The packets that come a few times in a connection's life."""
         if not self.up:
-            if head != 0x20 or len(body) < 2 or self.refused:
-                raise PeerFault(f"a first packet that begins with 0x{head:02x}, not a CONNACK")
+            if head != 0x20 or len(body) < 2:
+                raise PeerFault("a CONNACK that is none")
             self._connack(body)
         elif head == 0x90 and len(body) > 2:
             self.subacks.append(body[-1])  # one filter to a SUBSCRIBE
