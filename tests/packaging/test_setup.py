@@ -101,7 +101,7 @@ class ContentsTests(SynchronousTestCase):
 
 class DependencyTests(SynchronousTestCase):
     # What others' names are imported under, and who brings them.
-    BROUGHT_BY = {"zope": "twisted", "OpenSSL": "twisted", "cryptography": "twisted"}  # noqa: RUF012
+    BROUGHT_BY = {"zope": "twisted", "OpenSSL": "twisted", "cryptography": "twisted"}
 
     def test_what_is_imported_is_declared_and_what_is_declared_is_imported(self) -> None:
         facts = tomllib.loads((ROOT / "pyproject.toml").read_text())
