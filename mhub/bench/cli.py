@@ -64,6 +64,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _complain(error, FAILED)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # `mhub bench | head`: nobody reads on, not even what Python flushes
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
 
 
 def _complain(error: BenchError, status: int) -> int:
@@ -152,9 +155,9 @@ class _Command:
                 "load_build": _build(),
                 "results": [result.to_json() for result in self._results],
             }
-            print(json.dumps(found))
+            print(json.dumps(found), flush=True)
         elif self._results:
-            print(f"\n{report(self._results, self._plain)}")
+            print(f"\n{report(self._results, self._plain)}", flush=True)
 
     def _status(self) -> int:
         if self._is_stopping:

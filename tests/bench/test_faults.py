@@ -3,8 +3,9 @@
 import os
 import signal
 import socket
-from unittest import TestCase
+from unittest import TestCase, mock
 
+from mhub.bench import poller
 from tests.bench.command import Said, bench
 from tests.bench.faulty import FaultyBroker, Spoil
 
@@ -132,6 +133,14 @@ class CountingTests(TestCase):
             lambda number, packet: [packet], closes_after=10, goodbye=b"\xf0\x00"
         )
         self.assertIn("broke the protocol with subscriber 0", said.results[0]["trouble"])
+
+
+class FallbackTests(TestCase):
+    def test_it_runs_without_epoll(self) -> None:
+        with FaultyBroker() as broker, mock.patch.object(poller, "best", poller.SelectorPoller):
+            said = bench(broker.url, *SHORT, "--qos", "1", "--json")
+        self.assertEqual((said.status, said.results[0]["lost"]), (0, 0))
+        self.assertGreater(said.results[0]["received"], 0)
 
 
 class InterruptTests(TestCase):

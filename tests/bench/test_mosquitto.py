@@ -1,76 +1,19 @@
 """The whole command against a real broker."""
 
-import shutil
-import socket
-import subprocess
-import tempfile
-import time
 from pathlib import Path
-from unittest import SkipTest, TestCase
 
-from tests.bench.command import Said, bench
+from tests.bench.mosquitto import MosquittoCase
+from tests.helpers.certificates import Authority
 
-CONFIGURATION = """\
-user {user}
-allow_anonymous true
+
+class MosquittoTests(MosquittoCase):
+    configuration = """\
 max_queued_messages 0
 listener {port} 127.0.0.1
 listener 0 {directory}/mqtt.sock
 listener {websocket} 127.0.0.1
 protocol websockets
 """
-
-PLACES = "/usr/sbin:/usr/local/sbin:/usr/bin:/usr/local/bin"
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return int(listener.getsockname()[1])
-
-
-class MosquittoTests(TestCase):
-    def setUp(self) -> None:
-        program = shutil.which("mosquitto", path=PLACES)
-        if program is None:
-            raise SkipTest("mosquitto is not installed (Debian: apt install mosquitto)")
-        self.directory = tempfile.mkdtemp()
-        self.addCleanup(shutil.rmtree, self.directory)
-        self.port, self.websocket = free_port(), free_port()
-        configuration = Path(self.directory, "mosquitto.conf")
-        configuration.write_text(
-            CONFIGURATION.format(
-                user=configuration.parent.owner(),
-                port=self.port,
-                websocket=self.websocket,
-                directory=self.directory,
-            )
-        )
-        self.process = subprocess.Popen(
-            [program, "-c", str(configuration)], stderr=subprocess.DEVNULL
-        )
-        self.addCleanup(self.stop)
-        for _ in range(500):
-            try:
-                socket.create_connection(("127.0.0.1", self.websocket), 1).close()  # the last
-                return
-            except OSError:
-                time.sleep(0.02)
-        self.fail("mosquitto does not listen")
-
-    def stop(self) -> None:
-        self.process.kill()
-        self.process.wait(10)
-
-    def run_bench(self, *options: str, url: str = "") -> Said:
-        url = url or f"mqtt://127.0.0.1:{self.port}"
-        return bench(url, "--seconds", "0.2", "--window", "20", *options)
-
-    def assertClean(self, said: Said) -> None:
-        self.assertEqual(said.status, 0, said)
-        for result in said.results:
-            self.assertGreater(result["received"], 0)
-            for fault in ("lost", "duplicated", "disordered", "misrouted", "unacknowledged"):
-                self.assertEqual(result[fault], 0, result)
 
     def test_the_matrix(self) -> None:
         said = self.run_bench("--pubs", "2", "--rate", "200", "--pid", str(self.process.pid))
@@ -117,3 +60,58 @@ class MosquittoTests(TestCase):
     def test_large_payloads(self) -> None:
         options = ("--scenario", "throughput", "--pubs", "1", "--size", "300000", "--json")
         self.assertClean(self.run_bench(*options, "--qos", "1"))
+
+
+class TlsTests(MosquittoCase):
+    configuration = """\
+listener {port} 127.0.0.1
+certfile {directory}/cert.pem
+keyfile {directory}/key.pem
+listener {websocket} 127.0.0.1
+protocol websockets
+certfile {directory}/cert.pem
+keyfile {directory}/key.pem
+"""
+
+    def prepare(self) -> None:
+        authority = Authority("an authority")
+        self.cafile = self.directory / "ca.pem"
+        authority.write(self.cafile)
+        authority.issue("localhost", self.directory / "cert.pem", self.directory / "key.pem")
+        self.url = f"mqtts://localhost:{self.port}"
+
+    def test_a_certificate_of_an_authority_that_is_named(self) -> None:
+        for qos in ("0", "1"):
+            options = ("--scenario", "throughput", "--qos", qos, "--json")
+            self.assertClean(self.run_bench(*options, "--cafile", str(self.cafile), url=self.url))
+
+    def test_payloads_of_many_records(self) -> None:
+        options = ("--scenario", "throughput", "--pubs", "2", "--size", "50000", "--json")
+        self.assertClean(self.run_bench(*options, "--cafile", str(self.cafile), url=self.url))
+
+    def test_secure_websocket(self) -> None:
+        url = f"wss://localhost:{self.websocket}"
+        options = ("--scenario", "throughput", "--pubs", "2", "--json", "--insecure")
+        self.assertClean(self.run_bench(*options, url=url))
+
+    def test_connections(self) -> None:
+        options = ("--scenario", "connections", "--clients", "60", "--json", "--insecure")
+        self.assertClean(self.run_bench(*options, url=self.url))
+
+    def test_an_unknown_authority(self) -> None:
+        said = self.run_bench(url=self.url)
+        self.assertEqual(said.status, 1)
+        self.assertIn("is not trusted", said.err)
+        self.assertIn("--cafile", said.err)
+
+    def test_another_name_than_the_certificates(self) -> None:
+        said = self.run_bench("--cafile", str(self.cafile), url=f"mqtts://127.0.0.1:{self.port}")
+        self.assertEqual(said.status, 1)
+        self.assertIn("is not trusted", said.err)
+
+    def test_files_that_are_no_certificates(self) -> None:
+        broken = Path(self.directory, "broken.pem")
+        broken.write_text("nothing")
+        said = self.run_bench("--cafile", str(broken), url=self.url)
+        self.assertEqual(said.status, 1)
+        self.assertIn("broken.pem", said.err)
