@@ -176,6 +176,36 @@ class TopicAliases(Mqtt5Case):
                 else:
                     self.assertIn(alias, introduced)
 
+    def test_a_message_that_was_too_large_introduces_no_alias(self) -> None:
+        """The client has not seen it: the next one has its topic, and every alias is explained."""
+        props = [(Prop.TOPIC_ALIAS_MAXIMUM, 10), (Prop.MAXIMUM_PACKET_SIZE, 60)]
+        client = self.connect(props=props)
+        client.subscribe("#")
+        sender = self.connect("sender")
+        for size in range(30, 70):
+            sender.publish("a/topic", b"x" * size)
+        sender.publish("a/topic", b"small")
+        known: dict[int, str] = {}
+        packets = client.drain()
+        for packet in packets:
+            alias = packet.prop(Prop.TOPIC_ALIAS)
+            if packet.topic and alias:
+                known[alias] = packet.topic
+            self.assertEqual("a/topic", packet.topic or known[alias])
+            self.assertLessEqual(packet.size, 60)
+        self.assertEqual(b"small", packets[-1].payload)
+
+    def test_an_alias_does_not_make_a_message_too_large(self) -> None:
+        """Three bytes for an alias may be more than the topic: what fits without one arrives."""
+        props = [(Prop.TOPIC_ALIAS_MAXIMUM, 10), (Prop.MAXIMUM_PACKET_SIZE, 60)]
+        client = self.connect(props=props)
+        client.subscribe("#")
+        sender = self.connect("sender")
+        overhead = len(p5.publish("t"))
+        for size in (1, 60 - overhead, 1, 59 - overhead, 58 - overhead):
+            sender.publish("t", b"x" * size)
+            self.assertEqual(size, len(client.expect("PUBLISH").payload))
+
     def test_resent_messages_do_not_rely_on_an_old_alias(self) -> None:
         """A message that comes again on a new connection has its topic."""
         props = [(Prop.TOPIC_ALIAS_MAXIMUM, 10)]

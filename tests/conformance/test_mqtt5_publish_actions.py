@@ -220,6 +220,21 @@ class ReceiveMaximum(Mqtt5Case):
         client.send(p.pubrel(1))
         client.expect("PUBCOMP", pid=1)
 
+    @statement("5", "MQTT-3.3.4-7", "MQTT-4.9.0-1")
+    def test_each_connection_has_its_own_quota(self) -> None:
+        """A message that waits for PUBREL since an earlier connection takes none of it."""
+        self.start(receive_maximum=1)
+        client = self.resume()
+        client.send(p5.publish("t", b"x", 2, 1))
+        client.expect("PUBREC", pid=1)
+        client.abort()
+        client = self.resume()
+        client.send(p5.publish("t", b"x", 2, 2))
+        client.expect("PUBREC", pid=2)
+        client.send(p.pubrel(1))
+        client.expect("PUBCOMP", pid=1, reason=0)
+        self.cut_off(client, p5.publish("t", b"x", 2, 3), Reason.RECEIVE_MAXIMUM)
+
     @statement("5", "MQTT-3.3.4-9", "MQTT-4.9.0-1", "MQTT-4.9.0-2")
     def test_broker_stays_within_the_receive_maximum_of_the_client(self) -> None:
         """That many QoS 1 and 2 messages at a time, the next for each acknowledged one."""

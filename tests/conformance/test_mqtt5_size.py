@@ -42,6 +42,17 @@ class LeftOut(SizeCase):
         packet = p5.connect(will=will, props=[(Prop.MAXIMUM_PACKET_SIZE, SMALL)])
         self.assert_bare(self.refused(packet, Reason.TOPIC_INVALID))
 
+    @statement("5", "MQTT-3.2.2-19", "MQTT-3.1.2-24")
+    def test_connack_to_a_connect_that_is_wrong_further_on(self) -> None:
+        """The limit has been read by the time the mistake is met, and counts."""
+        size = (Prop.MAXIMUM_PACKET_SIZE, SMALL)
+        for packet in (
+            p5.connect(b"\xff", props=[size]),
+            p5.connect(will=("t", b"", 0, False, b"\x01"), props=[size]),
+        ):
+            with self.case(packet):
+                self.assert_bare(self.refused(packet, Reason.MALFORMED))
+
     @statement("5", "MQTT-3.2.2-19", "MQTT-3.2.2-20", "MQTT-3.1.2-24")
     def test_accepting_connack(self) -> None:
         """It fits, too."""
