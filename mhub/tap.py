@@ -6,6 +6,7 @@ configuration -> hub (core) -> net service (listeners)
 import secrets
 import signal
 import sys
+import time
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -25,9 +26,9 @@ class Options(usage.Options):
 
     synopsis = "[--config FILE]"
     longdesc = "An MQTT broker. Without a configuration it listens on 127.0.0.1:1883."
-    optParameters = [
-        ["config", "c", None, "The configuration, a TOML file (docs/configuration.md)."],
-    ]
+    optParameters = (
+        ("config", "c", None, "The configuration, a TOML file (docs/configuration.md)."),
+    )
 
     def opt_version(self) -> None:
         """Show the version and which build runs, and exit."""
@@ -58,11 +59,12 @@ class Broker(MultiService):
         self._warnings = settings.warnings
         report = Report(settings.listeners)
         self.hub = Hub(
-            hub_settings(settings), report, lambda: secrets.token_hex(10), reactor.seconds()
+            hub_settings(settings), report, lambda: secrets.token_hex(10), time.monotonic()
         )
         if settings.auth.scram is not None:
             self.hub.admission.methods[METHOD] = ScramMethod(settings.auth.scram.users_file)
-        self.net = NetService(settings, self.hub, report, reactor)
+        # Not the reactor's clock, which jumps when the time of day is set.
+        self.net = NetService(settings, self.hub, report, reactor, time.monotonic)
         self.net.setServiceParent(self)
 
     def startService(self) -> None:

@@ -80,6 +80,10 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
         "How many topic aliases the broker sets towards a client that takes them; 0 is none.",
     ),
     "max_packet_size": Key(Size(64, MAX_PACKET), "The longest packet that clients may send."),
+    "max_control_size": Key(
+        Size(64, MAX_PACKET),
+        "The longest packet that carries no message, and the longest properties of one that does.",
+    ),
     "max_subscriptions": Key(
         Integer(0), "How many subscriptions a session may have; 0 is any number."
     ),
@@ -139,7 +143,7 @@ class BrokerLimits:
         Size(0), 1 << 30, "How much memory the retained messages take; 0 is any."
     )
     max_topic_levels: int = setting(
-        Integer(1, 65535), 128, "How many levels a topic or a filter may have."
+        Integer(1, 512), 128, "How many levels a topic or a filter may have."
     )
     route_cache_size: int = setting(
         Integer(0),

@@ -1,19 +1,23 @@
 """CONNECT and AUTH: who it is, which session it gets, what the CONNACK says."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from mhub.core.connection import AUTHENTICATING, READY, Connection
+from mhub.core.connection import AUTHENTICATING, READY, UNLIMITED, Connection
 from mhub.core.limits import Limits
 from mhub.core.ports import CONTINUE, FAILURE, Method, Step
+from mhub.core.router import reserved
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
+from mhub.wire.publish import topic_field
 from mhub.wire.topics import check_name
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
-CONNACK_REASONS = frozenset(
+SHORTEST_CONNACK: Final = 5
+
+CONNACK_REASONS: Final = frozenset(
     {
         reasons.UNSPECIFIED,
         reasons.MALFORMED_PACKET,
@@ -47,6 +51,8 @@ class Admission:
 
     def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         allowed = connection.limits
+        if self.hub.stopping:
+            raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
         version, pos = decode.connect_version(data, body, end)
         if version == 0:  # [MQTT-3.1.2-2]
             connection.write(encode.connack_v3(False, reasons.V3_UNACCEPTABLE_VERSION))
@@ -59,12 +65,13 @@ class Admission:
                 reasons.UNSUPPORTED_VERSION,
                 f"MQTT {VERSION_NAMES[version]} is switched off on this listener",
             )
+        # Until its CONNECT is understood the client's Maximum Packet Size is not known.
+        connection.max_packet_out = SHORTEST_CONNACK
         packet = decode.connect(data, pos, end, version)
+        connection.max_packet_out = UNLIMITED
         if version == V5:
             given = packet.properties
-            connection.max_packet_out = given.number(
-                properties.MAXIMUM_PACKET_SIZE, connection.max_packet_out
-            )
+            connection.max_packet_out = given.number(properties.MAXIMUM_PACKET_SIZE, UNLIMITED)
             connection.problem_info = given.number(properties.REQUEST_PROBLEM_INFO, 1) == 1
         if allowed.username_as_client_id and packet.username is not None:
             packet.client_id = packet.username
@@ -91,10 +98,9 @@ class Admission:
             will.topic = allowed.mount_point + will.topic
             will.topic_data = will.topic.encode("utf-8")
         check_name(will.topic, self.hub.router.max_levels)
-        route = self.hub.router.find(will.topic_data)
-        will.topic_field = route.topic_field
+        will.topic_field = topic_field(will.topic_data)
         authorizer = self.hub.authorizer
-        if route.reserved or (
+        if reserved(will.topic) or (
             authorizer is not None and not authorizer.may_publish(connection, will.topic)
         ):
             raise ProtocolFault(reasons.NOT_AUTHORIZED, f"no will may be left for {will.topic!r}")

@@ -39,8 +39,14 @@ PROGRESS: Final = 1024
 HELD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
 
+ENOUGH: Final = 1024 * 1024
+"""Bytes that gather for one client in a turn; what comes on top waits for the next."""
+
 LARGE: Final = 16 * 1024
 """From here on a payload is not copied into each client's frame, but written behind its head."""
+
+SHORT_TOPIC: Final = 5
+"""A topic field up to this size is not longer than an alias in its place."""
 
 UNLIMITED: Final = 1 << 28
 """More than any packet has."""
@@ -70,10 +76,12 @@ class Connection(Timed):
         self.progress = 0  # bytes of it that have counted as a sign of life
         self.out: list[bytes] = []
         self.large = False  # something in `out` is too large to be copied
+        self.out_bytes = 0  # of the messages in `out`
         self.dirty = False
         self.blocked = False
         self.held_bytes = 0
         self.paused = False
+        self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn
         self.aliases_in: dict[int, bytes] | None = None
         self.aliases_out: dict[str, int] | None = None
@@ -146,10 +154,13 @@ class Connection(Timed):
         """What is asked of a longer packet before it is waited for."""
         if self.state == NEW and data[pos] != 0x10:
             raise self._not_connect(data[pos])
-        if end - pos > self.max_packet_in:
+        most = self.max_packet_in
+        if data[pos] >> 4 != kinds.PUBLISH:
+            most = min(most, self.limits.max_control_size)
+        if end - pos > most:
             raise ProtocolFault(
                 reasons.PACKET_TOO_LARGE,
-                f"a packet of {end - pos} bytes, {self.max_packet_in} are allowed",
+                f"{kinds.NAMES[data[pos] >> 4]} of {end - pos} bytes, {most} are allowed",
             )
         if self.version == V5 and body - pos > 2 and data[body - 1] == 0:
             raise malformed("the remaining length is longer than it needs to be")
@@ -219,7 +230,7 @@ class Connection(Timed):
         stats = hub.stats
         stats.packets_received += 1
         stats.publish_received += 1
-        message = decode_publish(data, first, body, end, self.version)
+        message = decode_publish(data, first, body, end, self.version, self.limits.max_control_size)
         stats.publish_bytes_received += len(message.payload)
         if message.alias or not message.topic_data:
             self._resolve_alias(message)
@@ -255,7 +266,8 @@ class Connection(Timed):
         if self.version < V5:
             reason = 0
         if message.qos == 2 and reason >= reasons.UNSPECIFIED:
-            self._session().incoming.discard(message.pid)  # [MQTT-4.3.3-9]
+            self._session().incoming.pop(message.pid, None)  # [MQTT-4.3.3-9]
+            self.unreleased -= 1
         self.acknowledge(kinds.PUBACK if message.qos == 1 else kinds.PUBREC, message.pid, reason)
 
     def _first_of_qos2(self, pid: int) -> bool:
@@ -264,12 +276,13 @@ class Connection(Timed):
         if pid in incoming:
             return False
         # Only MQTT 5 has told the client of a bound [MQTT-3.3.4-7].
-        if self.version == V5 and len(incoming) >= self.limits.receive_maximum:
+        if self.version == V5 and self.unreleased >= self.limits.receive_maximum:
             raise ProtocolFault(
                 reasons.RECEIVE_MAXIMUM_EXCEEDED,
                 f"more than {self.limits.receive_maximum} messages without PUBREL",
             )
-        incoming.add(pid)
+        incoming[pid] = True
+        self.unreleased += 1
         return True
 
     def _resolve_alias(self, message: Publish) -> None:
@@ -308,7 +321,8 @@ class Connection(Timed):
         pid, _ = self._ack(data, body, end, reasons.RELEASE_REPLIES)
         incoming = self._session().incoming
         if pid in incoming:
-            incoming.remove(pid)
+            if incoming.pop(pid):
+                self.unreleased -= 1
             self.acknowledge(kinds.PUBCOMP, pid, 0)
         else:
             self.acknowledge(
@@ -351,6 +365,8 @@ class Connection(Timed):
 
     def write(self, frame: bytes) -> None:
         """A reply of ours: it leaves with the flush that ends this turn."""
+        if self.state == CLOSED:
+            return
         if len(frame) > self.max_packet_out:  # [MQTT-3.1.2-24]
             self.fail(reasons.PACKET_TOO_LARGE, "a reply is larger than the client takes")
             return
@@ -402,6 +418,7 @@ class Connection(Timed):
         stats.packets_sent += 1
         self.hub.work += 1
         self.out.append(frame)
+        self.out_bytes += len(frame) + follows
         if len(frame) + follows >= LARGE:
             self.large = True
             if follows:
@@ -410,6 +427,10 @@ class Connection(Timed):
             self.dirty = True
             self.hub.dirty.append(self)
         return True
+
+    def busy(self) -> bool:
+        """Whether messages have to wait: the socket is full, or there is enough for this turn."""
+        return self.blocked or self.out_bytes >= ENOUGH
 
     def _frame_v3(
         self, message: Publish, first: int, pid: int, payload: bytes, follows: int
@@ -455,7 +476,7 @@ class Connection(Timed):
         topic = message.topic_field
         if self.limits.mount_point:
             topic = self._unmounted(message)
-        if self.max_aliases_out:
+        if self.max_aliases_out and len(topic) > SHORT_TOPIC:
             if self.aliases_out is None:
                 self.aliases_out = {}
             alias = self.aliases_out.get(message.topic, 0)
@@ -485,6 +506,9 @@ class Connection(Timed):
         out = self.out
         if not out or self.blocked:
             return
+        if self.out_bytes >= ENOUGH:
+            self.hub.continue_later(self)
+        self.out_bytes = 0
         if self.large:
             self._flush_large()
             return
@@ -516,7 +540,7 @@ class Connection(Timed):
             self.paused = False
             self.outlet.resume()
         self.flush()
-        if self.session is not None and not self.blocked:
+        if self.session is not None:
             self.session.pump(self.hub.portion)
 
     def proceed(self, now: float) -> None:
@@ -531,7 +555,7 @@ class Connection(Timed):
             data = bytes(self.partial)
             self.partial = None
             self._handle(data)
-        if self.session is not None and not self.blocked:
+        if self.session is not None:
             self.session.pump(self.hub.portion)
 
     def _pause(self) -> None:
@@ -560,6 +584,8 @@ class Connection(Timed):
         ready = self.state == READY
         self.state = CLOSED
         last_words = bool(self.out)
+        if not self.large:
+            self.blocked = False  # the outlet buffers it: it is little, and the last
         self.flush()
         self.outlet.close(last_words)
         self._gone(ready, reason, text)

@@ -65,6 +65,7 @@ class Hub:
         self.stopping = False
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
+        self.dismissed: list[tuple[Connection, int, str]] = []
         self.work = 0
         self.work_per_turn = settings.work_per_turn
         self.portion = settings.portion
@@ -75,11 +76,34 @@ class Hub:
 
     def flush(self) -> None:
         self.work = 0
-        while self.dirty:
+        while self.dirty or self.dismissed:
+            self._dismiss()
             dirty = self.dirty
             self.dirty = []
             for connection in dirty:
-                connection.flush()
+                try:
+                    connection.flush()
+                except Exception as error:
+                    self.crash(connection, error)
+
+    def dismiss(self, connection: Connection, reason: int, text: str) -> None:
+        """Close a connection once the message at hand has reached everybody.
+
+        At once would be a recursion: the will of the one fills the queue of the next.
+        """
+        self.dismissed.append((connection, reason, text))
+
+    def _dismiss(self) -> None:
+        while self.dismissed:
+            dismissed = self.dismissed
+            self.dismissed = []
+            for connection, reason, text in dismissed:
+                connection.fail(reason, text)
+
+    def crash(self, connection: Connection, error: Exception) -> None:
+        """A defect hit one connection: close that one, and go on."""
+        self.events.crashed(f"{connection.client_id or connection.peer}", error)
+        connection.close(reasons.UNSPECIFIED, "an internal error")
 
     def continue_later(self, connection: Connection) -> None:
         if not connection.unfinished:
@@ -87,15 +111,28 @@ class Hub:
             self.unfinished.append(connection)
 
     def proceed(self, now: float) -> None:
+        """Go on with connections in turn; those that the budget does not reach come first next."""
         unfinished = self.unfinished
         self.unfinished = []
-        for connection in unfinished:
+        for index, connection in enumerate(unfinished):
+            if self.work >= self.work_per_turn:
+                self.unfinished = unfinished[index:] + self.unfinished
+                return
             connection.unfinished = False
-            connection.proceed(now)
+            try:
+                connection.proceed(now)
+            except Exception as error:
+                self.crash(connection, error)
 
     def tick(self, now: float) -> None:
         self.now = now
-        self.wheel.tick(now)
+        for timed in self.wheel.tick(now):
+            try:
+                deadline = timed.fire(now)
+                if deadline:
+                    self.wheel.arm(timed, deadline)
+            except Exception as error:
+                self.events.crashed("a timer", error)
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
@@ -120,6 +157,9 @@ class Hub:
             if chosen is not None:
                 qos = message.qos if message.qos < chosen.qos else chosen.qos
                 chosen.session.deliver(message, qos, chosen)
+        if message.retain:  # it is kept: the frames that it was sent in are not needed any more
+            message.frame_v3 = None
+            message.frame_v5 = None
         return bool(route.targets) or bool(route.groups)
 
     def publish_local(self, topic: str, payload: bytes, retain: bool) -> None:

@@ -38,6 +38,7 @@ class Limits:
 
     # How much of it
     max_packet_size: int = 8 * 1024 * 1024
+    max_control_size: int = 256 * 1024  # of a packet without a message, of properties of one with
     max_subscriptions: int = 10_000  # of one session; 0: any number
     receive_maximum: int = 1000
     max_inflight: int = 100

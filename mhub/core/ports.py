@@ -31,6 +31,9 @@ class Events(Protocol):
 
     def disconnected(self, connection: "Connection", reason: int, text: str) -> None: ...
 
+    def crashed(self, what: str, error: Exception) -> None:
+        """A defect of ours came to light; what it hit was closed, everything else goes on."""
+
 
 class Authorizer(Protocol):
     """May they?  Synchronous and in memory."""

@@ -65,4 +65,6 @@ class Retained:
 
 
 def _size(message: Publish) -> int:
-    return len(message.payload) + len(message.topic_data) + len(message.properties)
+    """What a message takes, with the tree's nodes for its levels."""
+    levels = message.topic.count("/") + 1
+    return len(message.payload) + len(message.topic_data) + len(message.properties) + 300 * levels

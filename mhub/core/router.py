@@ -21,6 +21,15 @@ if TYPE_CHECKING:
 
 SYS: Final = "$SYS/"
 
+CACHED_BYTES: Final = 256
+CACHED_LEVELS: Final = 16
+"""Longer and deeper topics are looked up each time, so that nobody fills the memory with them."""
+
+
+def reserved(topic: str) -> bool:
+    """Whether a topic is the broker's own: clients may not publish there."""
+    return topic.startswith(SYS)
+
 
 class Route:
     """A topic and its subscribers: each session once, shared groups apart."""
@@ -28,7 +37,7 @@ class Route:
     def __init__(self, topic: str, topic_data: bytes) -> None:
         self.topic = topic
         self.topic_field = topic_field(topic_data)
-        self.reserved = topic.startswith(SYS)  # clients may not publish here
+        self.reserved = reserved(topic)
         self.targets: list[Subscription] = []
         self.groups: list[Group] = []
 
@@ -62,7 +71,7 @@ class Router:
         for leaf in leaves:
             if leaf.groups is not None:
                 route.groups.extend(leaf.groups.values())
-        if self.cache_size:
+        if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
             if len(self.cache) >= self.cache_size:
                 self.cache = {}
                 self.cached.clear()

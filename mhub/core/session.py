@@ -6,11 +6,12 @@ The way out of a message, for QoS 1 and 2:
 
 and straight to inflight when nothing waits and the window is open.  QoS 0 goes straight to the
 connection.  Everything waits in the queue while the client is away or does not read fast enough;
-the queue is bounded, and what happens at the bound is the listener's choice.
+the queue is bounded, and what happens at the bound is the listener's choice.  Retained messages for
+a new subscription wait in lists of their own, outside of these bounds.
 """
 
 from collections import deque
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mhub.core import limits
 from mhub.core.limits import Limits
@@ -23,6 +24,10 @@ from mhub.wire.reasons import PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
     from mhub.core.hub import Hub
+
+
+SNAPSHOT: Final = 100_000
+"""So many retained messages may wait for one session; more are looked up when these are out."""
 
 
 class Subscription:
@@ -70,6 +75,15 @@ class Delivery:
         self.counted = False  # its PUBLISH went out on this connection: it takes a place
 
 
+class Feed:
+    """The retained messages for one new subscription."""
+
+    def __init__(self, name: str, subscription: Subscription) -> None:
+        self.name = name
+        self.subscription = subscription
+        self.messages: list[Publish] | None = None  # the next one last; None: not looked up yet
+
+
 class Session(Timed):
     def __init__(self, hub: "Hub", client_id: str, allowed: Limits) -> None:
         super().__init__()
@@ -89,7 +103,9 @@ class Session(Timed):
         self.queue: deque[Delivery] | None = None
         self.queued_bytes = 0
         self.queued_qos0 = 0
-        self.incoming: set[int] = set()  # QoS 2 packet ids that wait for PUBREL
+        self.feeds: deque[Feed] | None = None
+        self.feeding = 0  # messages in them
+        self.incoming: dict[int, bool] = {}  # QoS 2 packet ids that wait for PUBREL: came just now?
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
         self.will: Publish | None = None
@@ -103,8 +119,9 @@ class Session(Timed):
         connection = self.connection
         return (
             connection is not None
-            and not connection.blocked
+            and not connection.busy()
             and self.queue is None
+            and self.feeds is None
             and self.resend is None
             and self.outstanding < self.window
         )
@@ -118,7 +135,7 @@ class Session(Timed):
                 if not self.limits.queue_qos0_offline or not self.expiry_s:
                     self.hub.stats.dropped_offline += 1
                     return
-            elif not connection.blocked and not self.queued_qos0:
+            elif not connection.busy() and not self.queued_qos0 and self.feeds is None:
                 connection.publish(message, 0, 0, retain, subscription.ids, False)
                 return
         delivery = Delivery(message, qos, retain, subscription.ids)
@@ -127,6 +144,8 @@ class Session(Timed):
             self._send(delivery)
         else:
             self.enqueue(delivery)
+            if self.waiting() and connection is not None:
+                self.hub.continue_later(connection)
 
     def _send(self, delivery: Delivery) -> None:
         """The first PUBLISH of a QoS 1 or 2 delivery, with a free packet id [MQTT-2.2.1-4]."""
@@ -162,12 +181,6 @@ class Session(Timed):
         if delivery.qos == 0:
             self.queued_qos0 += 1
 
-    def enqueue_retained(self, messages: list[Publish], subscription: Subscription) -> None:
-        """Retained messages for a new subscription; they are exempt from the bounds."""
-        for message in messages:
-            qos = message.qos if message.qos < subscription.qos else subscription.qos
-            self._keep(Delivery(message, qos, True, subscription.ids))
-
     def _make_room(self, delivery: Delivery, size: int) -> bool:
         most = self.limits.max_queued_messages
         most_bytes = self.limits.max_queued_bytes
@@ -181,7 +194,7 @@ class Session(Timed):
                 self._take()
                 continue
             if policy == limits.DISCONNECT and delivery.qos and self.connection is not None:
-                self.connection.fail(QUOTA_EXCEEDED, "the client does not keep up with its queue")
+                self.hub.dismiss(self.connection, QUOTA_EXCEEDED, "it does not keep up")
             return False
         return True
 
@@ -206,7 +219,15 @@ class Session(Timed):
             return
         if self.resend is not None:
             most -= self._send_again(connection, most)
-        while self.queue is not None and most > 0 and not connection.blocked:
+        if self.resend is None and self.feeds is not None:
+            most -= self._send_retained(connection, most)
+        while (
+            self.queue is not None
+            and self.resend is None
+            and self.feeds is None
+            and most > 0
+            and not connection.busy()
+        ):
             if self.queue[0].qos and self.outstanding >= self.window:
                 return
             most -= 1
@@ -228,6 +249,11 @@ class Session(Timed):
             return False
         if self.resend is not None:
             return self.outstanding < self.window
+        if self.feeds is not None:
+            feed = self.feeds[0]
+            if not feed.messages or self.outstanding < self.window:
+                return True
+            return min(feed.messages[-1].qos, feed.subscription.qos) == 0
         return self.queue is not None and (self.queue[0].qos == 0 or self.outstanding < self.window)
 
     def resume(self, connection: "Connection") -> None:
@@ -236,6 +262,8 @@ class Session(Timed):
         PUBRELs at once, as no window holds them back [MQTT-4.9.0-3]; PUBLISHes by pump().
         """
         self.outstanding = 0
+        for pid in self.incoming:
+            self.incoming[pid] = False
         for pid, delivery in self.inflight.items():
             delivery.counted = False
             if delivery.released:
@@ -247,7 +275,7 @@ class Session(Timed):
     def _send_again(self, connection: "Connection", most: int) -> int:
         """Resend with DUP and the old packet ids [MQTT-4.4.0-1, MQTT-3.3.1-1]."""
         sent = 0
-        while self.resend and sent < most and not connection.blocked:
+        while self.resend and sent < most and not connection.busy():
             if self.outstanding >= self.window:
                 break
             pid = self.resend.pop()
@@ -266,6 +294,61 @@ class Session(Timed):
             self.resend = None
         return sent
 
+    # Retained messages for new subscriptions
+
+    def feed_later(self, name: str, subscription: Subscription) -> None:
+        """Send what is retained now; it is looked up later if very much is waiting already."""
+        feed = Feed(name, subscription)
+        if self.feeding < SNAPSHOT:
+            if not self._look_up(feed):
+                return
+        elif self.feeds is not None:
+            for other in reversed(self.feeds):  # those not looked up are the last ones
+                if other.messages is not None:
+                    break
+                if other.name == name:
+                    return
+        if self.feeds is None:
+            self.feeds = deque()
+        self.feeds.append(feed)
+
+    def _look_up(self, feed: Feed) -> int:
+        subscription = feed.subscription
+        found = self.hub.retained.match(subscription.topic_filter, self.hub.now)
+        if subscription.no_local:
+            found = [m for m in found if m.sender != self.client_id]
+        found.reverse()
+        feed.messages = found
+        self.feeding += len(found)
+        return len(found)
+
+    def _send_retained(self, connection: "Connection", most: int) -> int:
+        """Feed the new subscriptions one after the other."""
+        sent = 0
+        while self.feeds and sent < most and not connection.busy():
+            feed = self.feeds[0]
+            if feed.messages is None:
+                self._look_up(feed)
+            if not feed.messages:
+                self.feeds.popleft()
+                continue
+            message = feed.messages[-1]
+            qos = message.qos if message.qos < feed.subscription.qos else feed.subscription.qos
+            if qos and self.outstanding >= self.window:
+                break
+            feed.messages.pop()
+            self.feeding -= 1
+            sent += 1
+            if message.expires_at and message.expires_at <= self.hub.now:
+                self.hub.stats.dropped_expired += 1
+            elif qos:
+                self._send(Delivery(message, qos, True, feed.subscription.ids))
+            else:
+                connection.publish(message, 0, 0, True, feed.subscription.ids, False)
+        if not self.feeds:
+            self.feeds = None
+        return sent
+
     # From the client
 
     def puback(self, pid: int) -> bool:
@@ -281,7 +364,7 @@ class Session(Timed):
         del self.inflight[pid]
         if delivery.counted:
             self.outstanding -= 1
-        if self.queue is not None or self.resend is not None:
+        if self.queue is not None or self.resend is not None or self.feeds is not None:
             self.pump(self.hub.portion)
 
     def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:

@@ -21,7 +21,6 @@ class Subscribing:
         """One SUBACK, a code for each filter in their order; then the retained messages."""
         codes: list[int] = []
         problem = ""
-        fed: list[Subscription] = []
         for request in packet.requests:
             self._check(request)
         for request in packet.requests:
@@ -38,7 +37,7 @@ class Subscribing:
             if not group and (
                 request.retain_handling == 0 or (request.retain_handling == 1 and not known)
             ):
-                fed.append(subscription)
+                session.feed_later(request.topic_filter, subscription)
         if not connection.problem_info:
             problem = ""
         connection.write(
@@ -46,8 +45,7 @@ class Subscribing:
                 packet.pid, bytes(codes), connection.version, problem, connection.max_packet_out
             )
         )
-        for subscription in fed:
-            self._feed(session, subscription)
+        session.pump(self.hub.portion)
 
     def _check(self, request: Request) -> None:
         """What breaks a rule of MQTT ends the connection, before anything else is done."""
@@ -98,15 +96,6 @@ class Subscribing:
         session.subscriptions[request.topic_filter] = subscription
         self.hub.router.add(subscription)
         return subscription
-
-    def _feed(self, session: Session, subscription: Subscription) -> None:
-        """Queue the retained messages of a subscription; they leave in portions."""
-        found = self.hub.retained.match(subscription.topic_filter, self.hub.now)
-        if subscription.no_local:
-            found = [m for m in found if m.sender != session.client_id]
-        if found:
-            session.enqueue_retained(found, subscription)
-            session.pump(self.hub.portion)
 
     def unsubscribe(self, connection: Connection, session: Session, packet: Unsubscribe) -> None:
         codes: list[int] = []

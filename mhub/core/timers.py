@@ -24,7 +24,7 @@ class Timed:
 
 class Wheel:
     def __init__(self) -> None:
-        self.slots: dict[int, list[Timed]] = {}
+        self.slots: dict[int, dict[Timed, bool]] = {}
         self.done = 0  # slots up to this one were handled
 
     def arm(self, timed: Timed, deadline: float) -> None:
@@ -34,31 +34,37 @@ class Wheel:
             slot = self.done + 1
         if timed.slot and timed.slot <= slot:
             return  # it will be looked at before, and asked again then
+        self.disarm(timed)
         timed.slot = slot
         listed = self.slots.get(slot)
         if listed is None:
-            self.slots[slot] = [timed]
+            self.slots[slot] = {timed: True}
         else:
-            listed.append(timed)
+            listed[timed] = True
 
     def disarm(self, timed: Timed) -> None:
-        timed.slot = 0
+        if timed.slot:
+            listed = self.slots.get(timed.slot)
+            if listed is not None:
+                listed.pop(timed, None)
+                if not listed:
+                    del self.slots[timed.slot]
+            timed.slot = 0
 
-    def tick(self, now: float) -> None:
-        """Handle every slot that has passed."""
+    def tick(self, now: float) -> list[Timed]:
+        """Those whose slot has passed; the caller fires each and arms it again."""
         current = int(now * SLOTS_PER_SECOND)
         if not self.slots:
             self.done = current
-            return
+            return []
         if current - self.done > len(self.slots):
             due = sorted(slot for slot in self.slots if slot <= current)
         else:
             due = [slot for slot in range(self.done + 1, current + 1) if slot in self.slots]
         self.done = current
+        found: list[Timed] = []
         for slot in due:
             for timed in self.slots.pop(slot):
-                if timed.slot == slot:
-                    timed.slot = 0
-                    deadline = timed.fire(now)
-                    if deadline:
-                        self.arm(timed, deadline)
+                timed.slot = 0
+                found.append(timed)
+        return found

@@ -23,6 +23,8 @@ from mhub.core.limits import Limits
 
 READ_SIZE: Final = 64 * 1024
 EVENTS_PER_TURN: Final = 256
+UNREAD: Final = 64 * 1024
+"""Bytes that a peer has not read yet, while layers answer it; beyond, nothing is read from it."""
 LINGER_S: Final = 2.0
 """How long a peer may take to hear our last words and close."""
 ACCEPT_PAUSE_S: Final = 1.0
@@ -196,6 +198,8 @@ class Link:
         if self.unsent:
             self.unsent = self.unsent[self.unsent_from :] + data
             self.unsent_from = 0
+            if len(self.unsent) > UNREAD:
+                self._watch(self.mask & ~IN)
             return False
         try:
             sent = self.sock.send(data)
@@ -224,7 +228,8 @@ class Link:
                 return
             self.unsent = b""
             self.unsent_from = 0
-        self._watch(self.mask & ~OUT)
+        mask = self.mask & ~OUT
+        self._watch(mask if self.connection.paused else mask | IN)
         if self.closing:
             self._finish(True)
         else:
@@ -323,12 +328,19 @@ class Loop:
             if link is None:
                 acceptor = self.acceptors.get(fd)
                 if acceptor is not None:
-                    self._accept(acceptor, now)
+                    try:
+                        self._accept(acceptor, now)
+                    except Exception as error:
+                        hub.events.crashed(f"listener {acceptor.name}", error)
                 continue
-            if mask & OUT:
-                link.writable(now)
-            if mask & ~OUT and link.fd >= 0:
-                link.readable(now)
+            try:
+                if mask & OUT:
+                    link.writable(now)
+                if mask & ~OUT and link.fd >= 0:
+                    link.readable(now)
+            except Exception as error:
+                hub.crash(link.connection, error)
+                link._lost("an internal error")
             if hub.work >= hub.work_per_turn:
                 hub.flush()
         hub.flush()

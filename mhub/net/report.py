@@ -6,6 +6,8 @@ reconnect storm does not drown the log; what somebody should look at is a warnin
 
 from collections.abc import Sequence
 
+from twisted.python.failure import Failure
+
 from mhub.config import ListenerSettings
 from mhub.core.connection import Connection
 from mhub.log import logger
@@ -47,6 +49,13 @@ class Report:
             peer=connection.peer,
             reason=reasons.name(reason) if reason else "by itself",
             text=f" ({text})" if text else "",
+        )
+
+    def crashed(self, what: str, error: Exception) -> None:
+        self._log.failure(
+            "a defect in mhub, please report it; {what} was closed, all else goes on",
+            Failure(error),  # type: ignore[no-untyped-call]
+            what=what,
         )
 
     # Reporter of the loop

@@ -3,6 +3,7 @@
 The reactor watches one descriptor, the loop's epoll, which is readable when any of its sockets is.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import Service
@@ -54,12 +55,19 @@ class Turns:
 class NetService(Service):
     name = "net"
 
-    def __init__(self, settings: Settings, hub: Hub, report: Report, reactor: Any) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        hub: Hub,
+        report: Report,
+        reactor: Any,
+        clock: Callable[[], float],
+    ) -> None:
         self._settings = settings
         self._hub = hub
         self._reactor = reactor
         self._log = logger("net")
-        self.loop = Loop(hub, report, reactor.seconds)
+        self.loop = Loop(hub, report, clock)
         self.loop.max_connections = settings.broker.max_connections
         self.loop.accepts_per_turn = settings.net.accepts_per_turn
         self._turns = Turns(self.loop, reactor)
@@ -98,7 +106,7 @@ class NetService(Service):
         loop = self.loop
         deadline = self._reactor.seconds() + self._settings.net.shutdown_timeout_s
         loop.stop_listening()
-        self._hub.shut_down(self._reactor.seconds())
+        self._hub.shut_down(loop.clock())
         while loop.links and self._reactor.seconds() < deadline:
             await deferLater(self._reactor, 0.02)
         self._reactor.removeReader(self._turns)

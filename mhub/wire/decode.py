@@ -55,7 +55,7 @@ def connect_version(data: bytes, pos: int, end: int) -> tuple[int, int]:
     name, pos = read_data(data, pos, end)
     level, pos = read_u8(data, pos, end)
     if name == b"MQTT":
-        return (level if level == V311 or level == V5 else 0), pos
+        return (level if level in (V311, V5) else 0), pos
     if name == b"MQIsdp":
         return (level if level == V31 else 0), pos
     raise ProtocolFault(  # [MQTT-3.1.2-1]

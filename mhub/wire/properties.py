@@ -113,13 +113,12 @@ NOT_ZERO: Final = frozenset({RECEIVE_MAXIMUM, MAXIMUM_PACKET_SIZE, SUBSCRIPTION_
 
 
 class Properties:
-    """What one packet carried.  `raw` is everything in it, as bytes."""
+    """What one packet carried; User Properties are checked, but nobody here asks for them."""
 
     def __init__(self) -> None:
         self.numbers: dict[int, int] = {}
         self.texts: dict[int, str] = {}
         self.binary: dict[int, bytes] = {}
-        self.user: list[tuple[str, str]] = []
 
     def number(self, identifier: int, default: int) -> int:
         return self.numbers.get(identifier, default)
@@ -179,9 +178,8 @@ def read(data: bytes, pos: int, end: int, allowed: frozenset[int]) -> tuple[Prop
         check_place(identifier, allowed)
         kind = KINDS[identifier]
         if kind == PAIR:
-            name, pos = read_text(data, pos, stop)
-            value, pos = read_text(data, pos, stop)
-            found.user.append((name, value))
+            _, pos = read_text(data, pos, stop)
+            _, pos = read_text(data, pos, stop)
             continue
         if found.has(identifier):
             raise repeated(identifier)

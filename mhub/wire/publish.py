@@ -40,6 +40,7 @@ from mhub.wire.properties import (
     span,
 )
 from mhub.wire.reasons import (
+    PACKET_TOO_LARGE,
     PAYLOAD_FORMAT_INVALID,
     PROTOCOL_ERROR,
     TOPIC_ALIAS_INVALID,
@@ -103,7 +104,9 @@ class PublishProperties:
         self.will_delay_s = 0
 
 
-def decode(data: bytes, first: int, pos: int, end: int, version: int) -> Publish:
+def decode(
+    data: bytes, first: int, pos: int, end: int, version: int, max_properties: int
+) -> Publish:
     """The PUBLISH whose body is data[pos:end]; `first` is its first byte."""
     qos = first >> 1 & 3
     if qos == 3:
@@ -127,6 +130,12 @@ def decode(data: bytes, first: int, pos: int, end: int, version: int) -> Publish
     elif pos < end and data[pos] == 0:
         message = Publish(topic_data, data[pos + 1 : end], qos, (first & 1) != 0)
     else:
+        start = pos
+        _, stop = span(data, pos, end)
+        if stop - start > max_properties:
+            raise ProtocolFault(
+                PACKET_TOO_LARGE, f"properties of {stop - start} bytes, {max_properties} allowed"
+            )
         found, pos = read_properties(data, pos, end, IN_PUBLISH)
         message = Publish(topic_data, data[pos:end], qos, (first & 1) != 0)
         message.alias = found.alias
@@ -182,7 +191,7 @@ def read_properties(
         if identifier == MESSAGE_EXPIRY:
             found.expiry_at = len(found.raw) + pos - kept_from
             found.expiry_s, pos = read_u32(data, pos, stop)
-        elif identifier == TOPIC_ALIAS or identifier == WILL_DELAY:
+        elif identifier in (TOPIC_ALIAS, WILL_DELAY):
             found.raw += data[kept_from:here]
             pos = _read_private(data, pos, stop, identifier, found)
             kept_from = pos
@@ -278,8 +287,6 @@ def with_expiry(message: Publish, now: float) -> bytes:
     """The properties to forward, with the time that is left [MQTT-3.3.2-6]."""
     if message.expiry_at < 0 or message.expires_at == 0.0:
         return message.properties
-    left = int(message.expires_at - now + 0.5)
-    if left < 0:
-        left = 0
+    left = min(max(int(message.expires_at - now + 0.5), 0), message.expiry_s)
     at = message.expiry_at
     return message.properties[:at] + u32(left) + message.properties[at + 4 :]
