@@ -173,6 +173,67 @@ class Erasing(RetainedCase):
         self.assertEqual(["a", "a/b/c", "a/c"], [topic for topic, _, _ in self.retained("#")])
 
 
+class Waiting(RetainedCase):
+    """A subscriber whose window is full when it subscribes."""
+
+    def setUp(self) -> None:
+        self.start(max_inflight=1)
+        self.publisher = self.connect("pub")
+        self.client = self.subscriber("first", qos=1)
+        self.publisher.publish("first", b"holds the window", qos=1)
+        self.held = self.client.expect("PUBLISH")
+
+    def rest(self) -> list[tuple[bytes, bool]]:
+        """What comes while the client acknowledges one by one."""
+        got, packet = [], self.held
+        while True:
+            self.client.acknowledge(packet)
+            if not (more := self.client.drain()):
+                return got
+            (packet,) = more
+            got.append((packet.payload, packet.retain))
+
+    @statement("3.1.1", "MQTT-3.3.1-6", "MQTT-3.3.1-8")
+    def test_retained_messages_wait_for_room(self) -> None:
+        """They come as soon as the window opens."""
+        for number in range(5):
+            self.publisher.publish(f"t/{number}", b"%d" % number, qos=1, retain=True)
+        self.client.subscribe("t/#", 1)
+        self.client.expect_nothing()
+        self.assertEqual([(b"%d" % number, True) for number in range(5)], sorted(self.rest()))
+
+    @statement("3.1.1", "MQTT-3.3.1-9", "MQTT-4.6.0-6")
+    def test_message_after_the_subscription_comes_once_live_and_in_order(self) -> None:
+        """It was published to an existing subscription: RETAIN 0, once, behind earlier ones."""
+        self.publisher.publish("t", b"old", qos=1, retain=True)
+        self.client.subscribe("t", 1)
+        self.publisher.publish("t", b"1", qos=1)
+        self.publisher.publish("t", b"2", qos=1, retain=True)
+        got = self.rest()
+        self.assertEqual([(b"1", False), (b"2", False)], [x for x in got if x != (b"old", True)])
+        self.assertIn(got[0], [(b"old", True), (b"1", False)])
+
+    def test_erased_message(self) -> None:
+        """A message that was erased after the subscription may come or not; its erasure does."""
+        self.publisher.publish("t", b"old", qos=1, retain=True)
+        self.client.subscribe("t", 1)
+        self.publisher.publish("t", b"", qos=1, retain=True)
+        self.assertEqual((b"", False), self.rest()[-1])
+
+    def test_reconnect_before_they_came(self) -> None:
+        """The subscription was made: its retained messages come on the next connection."""
+        client = self.connect("c", clean=False)
+        client.subscribe("first", 1)
+        self.publisher.publish("first", b"more", qos=1)
+        packet = client.expect("PUBLISH", payload=b"more")
+        self.publisher.publish("t", b"old", qos=1, retain=True)
+        client.subscribe("t", 1)
+        client.abort()
+        client = self.connect("c", clean=False)
+        client.acknowledge(client.expect("PUBLISH", payload=b"more", dup=True, pid=packet.pid))
+        client.expect("PUBLISH", payload=b"old", retain=True, dup=False)
+
+
 class Resubscribing(RetainedCase):
     def expect_retained(self, client: RawClient, payload: bytes) -> None:
         client.expect("PUBLISH", payload=payload, retain=True)
