@@ -1,9 +1,9 @@
 """A hub whose clients are objects of the test: no sockets, no clock but the test's.
 
-    world = World(work_per_turn=10)              fields of HubSettings and of Limits alike
-    alice = world.client("alice", version=5)     connected; her CONNACK is in alice.connack
-    alice.send(p.publish("t", b"x"))             one read of these bytes, then the end of the turn
-    bob.take()                                   the packets that came since the last take()
+world = World(work_per_turn=10)              fields of HubSettings and of Limits alike
+alice = world.client("alice", version=5)     connected; her CONNACK is in alice.connack
+alice.send(p.publish("t", b"x"))             one read of these bytes, then the end of the turn
+bob.take()                                   the packets that came since the last take()
 """
 
 import dataclasses
