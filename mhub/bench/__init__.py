@@ -1,6 +1,7 @@
 """`mhub bench`: load for any MQTT broker, and what came of it.
 
     cli         the command: options, order of events, exit status
+    run         find the broker, then one scenario after the other
     plan        what to run: the scenarios with their settings, and the default matrix
     target      a broker's URL, and whether it may be loaded
     wires       sockets: TCP, Unix, TLS; what their errors mean
@@ -11,8 +12,11 @@
     crowd       the scenario that opens connections
     usage       processor time and memory of this process and of the broker
     result      what one scenario measured
-    report      the table, the picture, the JSON
+    report      the tables and remarks that people read
+    picture     histograms drawn in text
+    units       numbers as people read them
     progress    the bar while it runs
+    errors      what a user is told when it cannot be measured
     load/       frames, scanner, histogram: the hot part, sans-I/O, compiled
 
 The way of a message: `Client.publish` cuts a whole batch of frames from one template, the swarm

@@ -46,7 +46,8 @@ class EpollPoller:
 
     def wait(self, timeout_s: float) -> list[tuple[int, int]]:
         if 0 < timeout_s < _FINE_S and self._is_selectable:
-            select.select([self._epoll], [], [], timeout_s)
+            if not select.select([self._epoll], [], [], timeout_s)[0]:
+                return []
             timeout_s = 0
         # Errors and hang-ups come as other bits: reading tells what happened.
         return [

@@ -1,14 +1,17 @@
 """What people read: tables of at most 80 columns, and remarks on what they should not overlook."""
 
 from collections.abc import Sequence
+from textwrap import fill
 from typing import Final
 
+from mhub.bench.load.histogram import Histogram
 from mhub.bench.picture import bars, strips
 from mhub.bench.plan import CONNECTIONS, LATENCY
 from mhub.bench.result import Result
 from mhub.bench.units import count, short, span
 
 _TITLE: Final = 18
+_WIDTH: Final = 79
 _BUSY: Final = 0.85
 """From this part of a core on, the load side may be what limits the figures."""
 
@@ -98,35 +101,46 @@ def picture(results: Sequence[Result], plain: bool) -> str:
 
 
 def remarks(results: Sequence[Result]) -> list[str]:
-    """Sentences about what is wrong, or about what the figures do not mean."""
+    """Sentences about what is wrong (with a !), or about what the figures do not mean."""
     found = []
     for r in results:
-        title = r.plan.title
-        if r.trouble:
-            found.append(f"! {title}: {r.trouble}")
-        elif r.lost and not r.interrupted:
-            found.append(
-                f"! {title}: {r.lost:,} of {r.expected:,} messages never came"
-                + (", as QoS 0 allows" if not r.plan.qos else "")
-            )
-        for number, what in (
-            (r.misrouted, "messages came to the wrong subscriber"),
-            (r.unacknowledged, "messages were never acknowledged"),
-            (r.strange_acks, "acknowledgements came for nothing in flight"),
-            (r.foreign, "messages of others came on these topics"),
-        ):
-            if number:
-                found.append(f"! {title}: {number:,} {what}")
-        if r.late is not None and r.latency.total and r.late.mean() > 0.2 * r.latency.mean():
-            found.append(
-                f"  {title}: the load side itself was late by {span(r.late.mean())} in the mean, "
-                f"{span(r.late.max)} at most;\n  that is part of the latency"
-            )
+        found += [_wrap(f"! {r.plan.title}: {text}") for text in _faults(r)]
         if r.plan.scenario != LATENCY and r.usage.load_busy > _BUSY:
-            found.append(
-                f"  {title}: the load side was {r.usage.load_busy:.0%} busy: the broker may be "
-                "faster than this"
-            )
+            busy = f"the load side was {r.usage.load_busy:.0%} busy, so the broker may be faster"
+            found.append(_wrap(f"  {r.plan.title}: {busy}"))
         if r.interrupted:
-            found.append(f"  {title}: interrupted; this is what was measured until then")
+            found.append(_wrap(f"  {r.plan.title}: interrupted; this was measured until then"))
+    late = [r.late for r in results if r.late is not None and _is_late(r.late, r.latency)]
+    if late:
+        mean, most = max(h.mean() for h in late), max(h.max for h in late)
+        found.append(
+            _wrap(
+                f"  At a fixed rate the load side itself was late, by {span(mean)} in the mean and "
+                f"{span(most)} at most, which is part of the latency: this machine is busy."
+            )
+        )
     return found
+
+
+def _faults(r: Result) -> list[str]:
+    found = [r.trouble] if r.trouble else []
+    if r.lost and not r.trouble:
+        allowed = ", as QoS 0 allows" if not r.plan.qos else ""
+        found.append(f"{r.lost:,} of {r.expected:,} messages never came{allowed}")
+    for number, what in (
+        (r.misrouted, "messages came to the wrong subscriber"),
+        (r.unacknowledged, "messages were never acknowledged"),
+        (r.strange_acks, "acknowledgements came for nothing in flight"),
+        (r.foreign, "messages of others came on these topics"),
+    ):
+        if number:
+            found.append(f"{number:,} {what}")
+    return found
+
+
+def _is_late(late: Histogram, latency: Histogram) -> bool:
+    return latency.total > 0 and late.mean() > 0.2 * latency.mean()
+
+
+def _wrap(text: str) -> str:
+    return fill(text, _WIDTH, subsequent_indent="  ")

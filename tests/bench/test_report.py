@@ -78,7 +78,11 @@ class ReportTests(TestCase):
         faulty.expected += 5
         faulty.strange_acks = 2
         faulty.usage = Usage(2.0, 1.96)
-        text = report([faulty])
+        late = result(LATENCY)
+        late.late = late.latency
+        text = report([faulty, late, late])
+        self.assertLessEqual(max(map(len, text.split("\n"))), 80, text)
+        self.assertEqual(text.count("load side itself was late"), 1)
         self.assertIn("! QoS 1 throughput: 5 of 30,000,005 messages never came", text)
         self.assertIn("2 acknowledgements came for nothing in flight", text)
         self.assertIn("98% busy", text)
