@@ -44,10 +44,7 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-wheel: $(VENV)/.dev
-	@scripts/need compiler
-	rm -rf build/lib* build/bdist* dist
-	MHUB_PURE=0 $(PIP) wheel --no-deps --wheel-dir dist .
+wheel: dist/.built
 
 clean-ext:
 	find . -path './$(VENV)' -prune -o -name '*.so' -exec rm -f {} +
@@ -71,14 +68,18 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.made
 	@$(BIN)/mhub --version
 	@touch $@
 
-# For developers: the tools, once; and mhub, compiled without fail, whenever a source changed.
+# For developers: the tools, once; and whenever a source changed a wheel, compiled without fail.
 $(VENV)/.dev: pyproject.toml $(VENV)/.made
 	$(BIN)/python scripts/requirements > $(VENV)/requirements.txt
 	$(PIP) install --quiet --requirement $(VENV)/requirements.txt
 	@touch $@
 
-$(VENV)/.compiled: $(SOURCES) $(VENV)/.dev
+dist/.built: $(SOURCES) $(VENV)/.dev
 	@scripts/need compiler
-	rm -rf build/lib* build/bdist*
-	MHUB_PURE=0 $(PIP) install --quiet --no-deps --no-build-isolation --force-reinstall .
+	rm -rf build/lib* build/bdist* dist
+	MHUB_PURE=0 $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
+	@touch $@
+
+$(VENV)/.compiled: dist/.built
+	$(PIP) install --quiet --no-deps --force-reinstall dist/*.whl
 	@touch $(VENV)/.installed $@
