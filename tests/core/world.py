@@ -71,6 +71,10 @@ class Diary:
     def disconnected(self, connection: Connection, reason: int, text: str) -> None:
         self.lines.append(("disconnected", connection.client_id, reason, text))
 
+    def crashed(self, what: str, error: Exception) -> None:
+        """The hub contains defects of its own; a test is there to see them."""
+        raise AssertionError(f"a defect hit {what}") from error
+
 
 class Client:
     """One connection to the hub, and the other end of it."""

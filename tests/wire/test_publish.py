@@ -49,7 +49,7 @@ class Decoding(TestCase):
             self.assertEqual({name: found[name] for name in expected}, expected)
 
     def test_the_bank(self) -> None:
-        """Right ones are decoded, wrong ones refused with their reason; routing sees to the rest."""
+        """Right ones are decoded, wrong ones refused with their reason, or later by routing."""
         wrong = {
             (vector.name, vector.version): reason
             for vector in VECTORS
