@@ -59,8 +59,9 @@ def run_crowd(swarm: Swarm, plan: Plan, meter: Meter, loopback: bool, tick: Tick
 
 
 def _sample(swarm: Swarm, crowd: list[Link], plan: Plan, result: Result, root: str) -> None:
-    """One message each to a hundred of them, spread over all."""
+    """One message each to a hundred of them, spread over all, one after the other."""
     count = min(_SAMPLE, len(crowd))
+    end = swarm.now() + int(plan.quiet_s * SECOND)
     for i in range(count):
         index = i * len(crowd) // count
         link = crowd[index]
@@ -71,11 +72,9 @@ def _sample(swarm: Swarm, crowd: list[Link], plan: Plan, result: Result, root: s
         link.client.publish(1, swarm.now())
         swarm.mark(link)
         swarm.flush()
-        swarm.read(0)
-    end = swarm.now() + int(plan.quiet_s * SECOND)
-    while result.latency.total < count and swarm.now() < end and not swarm.trouble:
-        swarm.read(0.1)
-        swarm.flush()
+        while result.latency.total <= i and swarm.now() < end and not swarm.trouble:
+            swarm.read(0.1)
+            swarm.flush()
     result.sent = result.expected = count
     result.received = sum(link.client.received for link in crowd)
     result.misrouted = sum(link.client.misrouted for link in crowd)
