@@ -25,7 +25,7 @@ help:
 
 run: $(VENV)/.installed
 	@$(BIN)/mhub --version | grep -q compiled || \
-		echo "The pure build is the slower one. With gcc and python3-dev: make clean run"
+		echo "Pure Python, the slower build: apt-get install gcc libc6-dev python3-dev, then make clean run"
 	@scripts/run docs/examples/quickstart.toml
 
 test: $(VENV)/.compiled
