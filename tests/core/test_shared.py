@@ -1,0 +1,172 @@
+"""Shared subscriptions: each message to one member, in turn, and no message lost with a member."""
+
+from collections import Counter
+from itertools import chain
+from unittest import TestCase
+
+from tests.core.world import Client, World
+from tests.helpers import packets as p
+from tests.helpers.packets import Prop
+
+KEPT = [(Prop.SESSION_EXPIRY, 1000)]
+
+
+class Case(TestCase):
+    def setUp(self) -> None:
+        self.world = World()
+        self.publisher = self.world.client("publisher")
+
+    def member(self, name: str, qos: int = 1, topic_filter: str = "$share/g/t") -> Client:
+        client = self.world.client(name, 5, clean=False, props=KEPT)
+        if not client.session.subscriptions:
+            client.subscribe(topic_filter, qos)
+        return client
+
+    def publish(self, count: int, qos: int = 1, start: int = 0) -> None:
+        for number in range(start, start + count):
+            self.publisher.publish("t", b"%d" % number, qos)
+
+
+class Fairness(Case):
+    def test_members_take_turns(self) -> None:
+        members = [self.member(name) for name in "abc"]
+        self.publish(9)
+        got = [member.payloads() for member in members]
+        self.assertEqual([len(each) for each in got], [3, 3, 3])
+        self.assertEqual(sorted(chain(*got)), [b"%d" % number for number in range(9)])
+
+    def test_one_that_is_away_is_passed_over(self) -> None:
+        members = [self.member(name) for name in "abc"]
+        members[1].lose()
+        self.publish(4)
+        self.assertEqual([len(members[at].payloads()) for at in (0, 2)], [2, 2])
+
+    def test_one_whose_window_is_full_is_passed_over(self) -> None:
+        """A member that does not acknowledge must not collect what others could do now."""
+        slow = self.world.client("slow", 5, props=[(Prop.RECEIVE_MAXIMUM, 1)])
+        slow.subscribe("$share/g/t", 1)
+        fast = self.member("fast")
+        self.publish(7)
+        self.assertEqual([len(slow.payloads()), len(fast.payloads())], [1, 6])
+
+    def test_with_nobody_live_it_waits_for_one_that_comes_back(self) -> None:
+        for name in "ab":
+            self.member(name).lose()
+        self.publish(4)
+        got = [self.member(name).payloads() for name in "ab"]
+        self.assertEqual(sorted(chain(*got)), [b"0", b"1", b"2", b"3"])
+
+    def test_groups_are_served_each(self) -> None:
+        """One copy for each group, and one for an ordinary subscription of the same session."""
+        first = self.member("a")
+        second = self.member("b", topic_filter="$share/h/t")
+        first.subscribe("t", 1)
+        self.publish(2)
+        counted = Counter(first.payloads() + second.payloads())
+        self.assertEqual(counted, {b"0": 3, b"1": 3})
+
+    def test_the_members_own_qos_counts(self) -> None:
+        low = self.member("low", qos=0)
+        high = self.member("high", qos=2)
+        self.publish(2, qos=2)
+        self.assertEqual([packet.qos for packet in low.take() + high.take()], [0, 2])
+
+    def test_subscribing_again_does_not_double_a_member(self) -> None:
+        member = self.member("a")
+        member.subscribe("$share/g/t", 2)
+        other = self.member("b")
+        self.publish(4)
+        self.assertEqual([len(member.payloads()), len(other.payloads())], [2, 2])
+        self.assertEqual(self.world.hub.router.shared_subscriptions, 2)
+
+
+class HandOver(Case):
+    def test_what_was_not_acknowledged_goes_to_the_others(self) -> None:
+        """[MQTT-4.8.2-5]"""
+        leaving, staying = self.member("leaving"), self.member("staying")
+        self.publish(6)
+        self.assertEqual(leaving.payloads(), [b"0", b"2", b"4"])
+        self.assertEqual(staying.payloads(), [b"1", b"3", b"5"])
+        leaving.lose()
+        self.assertEqual(staying.payloads(), [b"0", b"2", b"4"])
+        self.assertEqual(self.member("leaving").take(), [])
+
+    def test_what_was_acknowledged_stays_done(self) -> None:
+        leaving, staying = self.member("leaving"), self.member("staying")
+        self.publish(2)
+        (packet,) = leaving.take()
+        assert packet.pid is not None
+        leaving.send(p.puback(packet.pid))
+        staying.take()
+        leaving.lose()
+        self.assertEqual(staying.take(), [])
+
+    def test_what_waited_in_the_queue_goes_along(self) -> None:
+        leaving, staying = self.member("leaving"), self.member("staying")
+        leaving.outlet.full = True
+        staying.outlet.full = True
+        self.publish(2)  # one each fills the outlets
+        self.publish(4, start=2)
+        staying.unblock()
+        leaving.lose()
+        self.assertEqual(sorted(staying.payloads()), [b"0", b"1", b"2", b"3", b"4", b"5"])
+
+    def test_with_nobody_to_hand_to_it_waits_for_its_session(self) -> None:
+        only = self.member("only")
+        self.publish(2)
+        only.take()
+        only.lose()
+        again = self.member("only")
+        packets = again.take()
+        self.assertEqual([packet.payload for packet in packets], [b"0", b"1"])
+        self.assertTrue(all(packet.dup for packet in packets))
+
+    def test_a_qos_2_delivery_that_has_begun_stays(self) -> None:
+        """[MQTT-4.8.2-4]"""
+        leaving, staying = self.member("leaving", 2), self.member("staying", 2)
+        self.publish(2, qos=2)
+        (packet,) = leaving.take()
+        assert packet.pid is not None
+        staying.take()
+        leaving.send(p.pubrec(packet.pid))
+        leaving.lose()
+        self.assertEqual(staying.take(), [])
+        again = self.member("leaving")
+        self.assertEqual([packet.type for packet in again.take()], ["PUBREL"])
+
+    def test_a_session_that_ends_hands_over_even_to_those_away(self) -> None:
+        away = self.member("away")
+        away.lose()
+        ending = self.world.client("ending", 5)
+        ending.subscribe("$share/g/t", 1)
+        self.publish(3)
+        self.assertEqual(len(ending.payloads()), 3)
+        ending.lose()
+        self.assertEqual(self.member("away").payloads(), [b"0", b"1", b"2"])
+
+    def test_unsubscribing_hands_over_what_was_not_sent(self) -> None:
+        leaving, staying = self.member("leaving"), self.member("staying")
+        leaving.outlet.full = True
+        staying.outlet.full = True
+        self.publish(6)
+        leaving.send(p.unsubscribe(9, "$share/g/t", version=5))
+        staying.unblock()
+        self.assertIn(b"2", staying.payloads())
+        leaving.unblock()
+        self.assertEqual([packet.type for packet in leaving.take()], ["PUBLISH", "UNSUBACK"])
+
+    def test_a_chain_of_members_with_full_queues_ends(self) -> None:
+        """Each one that goes for its full queue fills the next; the messages stay bounded."""
+        world = World(queue_full="disconnect", max_inflight=1, max_queued_messages=1)
+        members = []
+        for number in range(150):
+            client = world.client(f"m{number}", 5, clean=False, props=KEPT)
+            client.subscribe("$share/g/t", 1)
+            members.append(client)
+        publisher = world.client("p")
+        for number in range(310):
+            publisher.publish("t", b"%d" % number, 1)
+        sessions = [member.session for member in members]
+        self.assertTrue(all(len(session.queue or ()) <= 1 for session in sessions))
+        self.assertTrue(all(len(session.inflight) <= 1 for session in sessions))
+        self.assertFalse(publisher.closed)
