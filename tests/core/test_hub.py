@@ -1,0 +1,374 @@
+"""Sessions over their whole life: takeover, wills, expiry, the end; and a hub that goes on."""
+
+from typing import Any
+from unittest import TestCase
+
+from mhub.core.connection import CLOSED, Connection
+from mhub.core.hub import SWEEP_S, Hub, HubSettings
+from mhub.core.limits import NEVER, Limits
+from mhub.wire import reasons
+from tests.core.world import START, Client, Outlet, World
+from tests.helpers import packets as p
+from tests.helpers.packets import Prop
+
+WILL = ("will", b"gone")
+
+
+def kept(seconds: int) -> list[tuple[int, int]]:
+    return [(Prop.SESSION_EXPIRY, seconds)]
+
+
+class Case(TestCase):
+    def setUp(self) -> None:
+        self.world = World()
+        self.watcher = self.world.client("watcher")
+        self.watcher.subscribe("will")
+
+    def client(self, version: int = 5, **connect: Any) -> Client:
+        return self.world.client("c", version, **connect)
+
+    @property
+    def sessions(self) -> set[str]:
+        return set(self.world.hub.sessions) - {"watcher"}
+
+
+class Takeover(Case):
+    def test_the_old_connection_is_told_and_closed(self) -> None:
+        """[MQTT-3.1.4-3]"""
+        for version, words in ((5, ["DISCONNECT"]), (4, [])):
+            old = self.client(version)
+            new = self.client(version)
+            self.assertEqual([packet.type for packet in old.take()], words)
+            self.assertTrue(old.closed)
+            new.send(p.pingreq())
+            self.assertEqual(len(new.take()), 1)
+        self.assertEqual(self.world.stats.sessions_taken_over, 3)
+
+    def test_the_session_goes_on(self) -> None:
+        old = self.client(clean=False, props=kept(100))
+        old.subscribe("t", 1)
+        self.world.client("p").publish("t", b"one", 1)
+        new = self.client(clean=False, props=kept(100))
+        assert new.connack is not None
+        self.assertTrue(new.connack.session_present)
+        (packet,) = new.take()
+        self.assertEqual((packet.payload, packet.dup), (b"one", True))
+
+    def test_its_will_is_published(self) -> None:
+        """A new connection ends the old one, which did not say goodbye."""
+        self.client(will=WILL)
+        self.client()
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+
+    def test_a_delayed_will_is_not_if_the_session_goes_on(self) -> None:
+        """[MQTT-3.1.3-9]"""
+        will = (*WILL, 0, False, [(Prop.WILL_DELAY, 10)])
+        self.client(clean=False, will=will, props=kept(100))
+        self.client(clean=False, props=kept(100))
+        self.world.wait(200, steps=50)
+        self.assertEqual(self.watcher.take(), [])
+
+    def test_counts_stay_right(self) -> None:
+        for _ in range(5):
+            self.client()
+        self.assertEqual((self.world.hub.connected, len(self.sessions)), (2, 1))
+        self.assertEqual(self.world.stats.clients_maximum, 2)
+
+    def test_the_late_end_of_the_old_one_harms_nobody(self) -> None:
+        old = self.client()
+        new = self.client()
+        old.connection.lost("late")
+        old.connection.receive(p.disconnect(), self.world.now)
+        self.assertEqual((new.session.connection, self.world.hub.connected), (new.connection, 2))
+
+
+class Wills(Case):
+    def test_published_when_the_connection_is_lost(self) -> None:
+        """[MQTT-3.1.2-8]"""
+        self.client(will=WILL).lose()
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+        self.assertEqual(self.world.stats.wills_published, 1)
+
+    def test_or_for_a_fault_of_the_client(self) -> None:
+        self.client(will=WILL).send(b"\xff\0")
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+
+    def test_or_for_silence(self) -> None:
+        self.client(will=WILL, keepalive=10)
+        self.world.wait(20, steps=20)
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+
+    def test_taken_back_by_disconnect(self) -> None:
+        """[MQTT-3.14.4-3]"""
+        for version in (3, 4, 5):
+            self.client(version, will=WILL).send(p.disconnect())
+        self.assertEqual(self.watcher.take(), [])
+
+    def test_kept_by_disconnect_with_will(self) -> None:
+        self.client(will=WILL).send(p.disconnect(0x04))
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+
+    def test_retained(self) -> None:
+        self.client(will=(*WILL, 1, True)).lose()
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+        late = self.world.client("late")
+        late.send(p.subscribe(1, ("will", 0)))
+        late.next("SUBACK")
+        self.assertTrue(late.next("PUBLISH").retain)
+
+    def test_expiry_counts_from_its_publication(self) -> None:
+        will = (*WILL, 0, True, [(Prop.MESSAGE_EXPIRY, 10), (Prop.WILL_DELAY, 5)])
+        self.client(clean=False, will=will, props=kept(100)).lose()
+        self.world.wait(6, steps=24)
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+        late = self.world.client("late", 5)
+        late.send(p.subscribe(1, ("will", 0), version=5))
+        late.next("SUBACK")
+        self.assertIn(late.next("PUBLISH").prop(Prop.MESSAGE_EXPIRY), (9, 10))
+        self.world.wait(10)
+        late.subscribe("will")
+        self.assertEqual(late.take(), [])
+
+    def delayed(self, delay: int, expiry: int) -> Client:
+        will = (*WILL, 0, False, [(Prop.WILL_DELAY, delay)])
+        return self.client(clean=False, will=will, props=kept(expiry))
+
+    def test_delayed(self) -> None:
+        """[MQTT-3.1.3-9]"""
+        self.delayed(10, 100).lose()
+        self.world.wait(9.5, steps=40)
+        self.assertEqual(self.watcher.take(), [])
+        self.world.wait(1, steps=4)
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+        self.assertEqual(self.sessions, {"c"})
+        self.world.wait(95, steps=10)
+        self.assertEqual((self.watcher.take(), self.sessions), ([], set()))
+
+    def test_delayed_no_longer_than_its_session_lives(self) -> None:
+        self.delayed(1000, 10).lose()
+        self.world.wait(11, steps=44)
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+        self.assertEqual(self.sessions, set())
+
+    def test_delayed_but_its_session_ends_with_the_connection(self) -> None:
+        self.delayed(1000, 0).lose()
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+
+    def test_delayed_and_its_session_replaced(self) -> None:
+        """A clean start ends the old session, and with it the wait."""
+        self.delayed(1000, 2000).lose()
+        self.client()
+        self.assertEqual(self.watcher.payloads(), [b"gone"])
+
+    def test_delayed_and_its_session_never_expires(self) -> None:
+        self.delayed(10, NEVER).lose()
+        self.world.wait(11, steps=44)
+        self.assertEqual((self.watcher.payloads(), self.sessions), ([b"gone"], {"c"}))
+
+    def test_back_in_time(self) -> None:
+        self.delayed(10, 100).lose()
+        self.world.wait(5)
+        self.delayed(10, 100)
+        self.world.wait(100, steps=50)
+        self.assertEqual(self.watcher.take(), [])
+
+    def test_a_will_replaces_the_one_before(self) -> None:
+        self.delayed(10, 100).lose()
+        self.client(clean=False, will=("will", b"second"), props=kept(100)).lose()
+        self.world.wait(100, steps=50)
+        self.assertEqual(self.watcher.payloads(), [b"second"])
+
+
+class Expiry(Case):
+    def test_a_session_ends_when_its_time_is_over(self) -> None:
+        client = self.client(clean=False, props=kept(60))
+        client.subscribe("t", 1)
+        client.lose()
+        self.world.wait(59, steps=10)
+        self.assertEqual(self.sessions, {"c"})
+        self.world.wait(2, steps=8)
+        self.assertEqual((self.sessions, self.world.stats.sessions_expired), (set(), 1))
+        self.assertEqual(self.world.hub.router.subscriptions, 1)
+        again = self.client(clean=False).connack
+        self.assertFalse(again is None or again.session_present)
+
+    def test_zero_ends_with_the_connection(self) -> None:
+        self.client(clean=False).lose()
+        self.assertEqual(self.sessions, set())
+
+    def test_before_version_5_clean_session_says_it(self) -> None:
+        self.client(4, clean=True).lose()
+        self.assertEqual(self.sessions, set())
+        self.client(4, clean=False).lose()
+        self.world.wait(1e8)
+        self.assertEqual(self.sessions, {"c"})
+
+    def test_before_version_5_for_as_long_as_configured(self) -> None:
+        world = World(session_expiry_v3_s=60)
+        world.client("c", clean=False).lose()
+        world.wait(61, steps=2)
+        self.assertEqual(world.hub.sessions, {})
+
+    def test_coming_back_starts_it_anew(self) -> None:
+        for _ in range(5):
+            self.client(clean=False, props=kept(60)).lose()
+            self.world.wait(50)
+        self.assertEqual(self.sessions, {"c"})
+        self.world.wait(61, steps=2)
+        self.assertEqual(self.sessions, set())
+
+    def test_disconnect_may_change_it(self) -> None:
+        self.client(clean=False, props=kept(60)).send(p.disconnect(0, kept(5)))
+        self.world.wait(6, steps=2)
+        self.assertEqual(self.sessions, set())
+
+    def test_not_longer_than_allowed(self) -> None:
+        world = World(max_session_expiry_s=60)
+        client = world.client("c", 5, clean=False, props=kept(1000))
+        assert client.connack is not None
+        self.assertEqual(client.connack.prop(Prop.SESSION_EXPIRY), 60)
+        client.send(p.disconnect(0, kept(2000)))
+        world.wait(61, steps=2)
+        self.assertEqual(world.hub.sessions, {})
+
+    def test_retained_messages_are_swept(self) -> None:
+        publisher = self.world.client("p", 5)
+        publisher.publish("t", retain=True, props=[(Prop.MESSAGE_EXPIRY, 5)])
+        self.world.wait(SWEEP_S + 1)
+        self.assertIsNone(self.world.hub.retained.tree.get("t"))
+
+
+class Residue(Case):
+    def test_nothing_is_left_of_clients_that_have_gone(self) -> None:
+        world = World(sys_interval_s=0)
+        for version in (3, 4, 5):
+            client = world.client("c", version, will=("w", b"bye", 1))
+            client.send(p.subscribe(1, ("a/#", 1), ("b", 2), ("$share/g/c", 0), version=version))
+            client.publish("b", b"x", 2)
+            client.lose()
+        hub = world.hub
+        self.assertEqual((hub.sessions, hub.connected, hub.wheel.slots), ({}, 0, {}))
+        self.assertTrue(hub.router.filters.root.empty())
+        self.assertEqual((hub.router.filters.exact, hub.router.subscriptions), ({}, 0))
+        self.assertEqual((hub.dirty, hub.unfinished, hub.dismissed), ([], [], []))
+
+
+class ShutDown(Case):
+    def test_everybody_is_told(self) -> None:
+        five, four = self.client(), self.world.client("four")
+        self.world.hub.shut_down(self.world.now)
+        self.assertEqual(five.next("DISCONNECT").reason, reasons.SERVER_SHUTTING_DOWN)
+        self.assertEqual((five.closed, four.closed, four.take()), (True, True, []))
+        self.assertEqual(self.world.hub.connected, 0)
+
+    def test_what_was_to_be_sent_is_sent_before(self) -> None:
+        client = self.client()
+        client.subscribe("t")
+        publisher = self.world.client("p")
+        publisher.feed(p.publish("t", b"last"))
+        self.world.hub.shut_down(self.world.now)
+        self.assertEqual([packet.type for packet in client.take()], ["PUBLISH", "DISCONNECT"])
+
+    def test_no_wills(self) -> None:
+        self.client(will=WILL)
+        self.world.hub.shut_down(self.world.now)
+        self.assertEqual(self.world.stats.wills_published, 0)
+
+    def test_nobody_is_let_in_any_more(self) -> None:
+        late = self.world.open(5)
+        self.world.hub.shut_down(self.world.now)
+        late.send(p.connect("late", 5))
+        self.assertTrue(late.closed)
+        self.assertTrue(all(packet.reason for packet in late.take()))
+
+
+class Defects(TestCase):
+    """A defect of ours hits one connection; the others do not notice."""
+
+    def setUp(self) -> None:
+        case = self
+
+        class Calm:
+            crashes = 0
+
+            def connected(self, connection: Connection) -> None: ...
+            def refused(self, connection: Connection, reason: int, text: str) -> None: ...
+            def disconnected(self, connection: Connection, reason: int, text: str) -> None: ...
+
+            def crashed(self, what: str, error: Exception) -> None:
+                case.assertIsInstance(error, RuntimeError)
+                self.crashes += 1
+
+        self.events = Calm()
+        self.hub = Hub(HubSettings(), self.events, lambda: "x", START)
+
+    def client(self, name: str) -> tuple[Connection, Outlet]:
+        outlet = Outlet()
+        connection = Connection(self.hub, outlet, Limits(), START)
+        connection.receive(p.connect(name) + p.subscribe(1, ("t", 0)), START)
+        self.hub.flush()
+        return connection, outlet
+
+    def test_in_the_flush(self) -> None:
+        broken, outlet = self.client("broken")
+        other, other_outlet = self.client("other")
+
+        def explode() -> None:
+            raise RuntimeError("a defect")
+
+        outlet.on_write = explode
+        before = len(other_outlet.data)
+        other.receive(p.publish("t", b"x"), START)
+        self.hub.flush()
+        self.assertEqual((self.events.crashes, broken.state), (1, CLOSED))
+        self.assertGreater(len(other_outlet.data), before)
+        self.assertEqual(set(self.hub.sessions), {"other"})
+
+
+class Authorization(Case):
+    """The hub asks once a publish and once a filter, and tells those who may know."""
+
+    class Nobody:
+        def may_publish(self, connection: Connection, topic: str) -> bool:
+            return topic != "secret"
+
+        def may_subscribe(self, connection: Connection, topic_filter: str) -> bool:
+            return topic_filter != "secret"
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.world.hub.authorizer = self.Nobody()
+
+    def test_publishing(self) -> None:
+        self.watcher.subscribe("#")
+        client = self.client()
+        client.send(p.publish("secret", b"", 1, 1, version=5))
+        client.send(p.publish("secret", b"", 2, 2, version=5))
+        client.send(p.publish("open", b"", 1, 3, version=5))
+        found = [(packet.type, packet.reason) for packet in client.take()]
+        self.assertEqual(found, [("PUBACK", 0x87), ("PUBREC", 0x87), ("PUBACK", 0)])
+        self.assertEqual([packet.topic for packet in self.watcher.take()], ["open"])
+        self.assertEqual(self.world.stats.publish_refused, 2)
+        self.assertEqual(client.session.incoming, {})
+
+    def test_version_3_is_told_nothing(self) -> None:
+        client = self.client(4)
+        client.publish("secret", b"", 1)
+        self.assertEqual([packet.type for packet in client.take()], ["PUBACK"])
+
+    def test_subscribing(self) -> None:
+        for version, code in ((4, 0x80), (5, 0x87)):
+            client = self.client(version)
+            self.assertEqual(client.subscribe("secret").reasons, [code])
+            self.assertEqual(client.session.subscriptions, {})
+        self.assertEqual(self.world.stats.subscriptions_refused, 2)
+
+    def test_wills(self) -> None:
+        client = self.world.open(5)
+        client.send(p.connect("c", 5, will=("secret", b"")))
+        self.assertEqual(client.next("CONNACK").reason, 0x87)
+
+    def test_the_brokers_own_topics(self) -> None:
+        client = self.client()
+        client.publish("$SYS/broker/version", b"mine", 1)
+        self.assertEqual(client.next("PUBACK").reason, 0x87)

@@ -1,0 +1,136 @@
+"""The $SYS topics and the counters behind them."""
+
+from unittest import TestCase
+
+from mhub.core.sys import Load
+from tests.core.world import Client, World
+from tests.helpers import packets as p
+from tests.helpers.packets import Prop
+
+
+class Case(TestCase):
+    def setUp(self) -> None:
+        self.world = World(sys_interval_s=10.0, version="1.2.3")
+
+    def told(self, client: Client) -> dict[str, str]:
+        self.world.settle()
+        return {packet.topic or "": packet.payload.decode() for packet in client.take()}
+
+    def listen(self, topic_filter: str = "$SYS/#") -> Client:
+        client = self.world.client("listener")
+        client.send(p.subscribe(1, (topic_filter, 0)))
+        client.next("SUBACK")
+        return client
+
+
+class Topics(Case):
+    def test_told_at_once_and_retained(self) -> None:
+        self.world.wait(0.5)
+        told = self.told(self.listen())
+        self.assertEqual(told["$SYS/broker/version"], "mhub 1.2.3")
+        self.assertEqual(told["$SYS/broker/clients/connected"], "0")
+        for name in ("uptime", "bytes/received", "subscriptions/count", "retained messages/count"):
+            self.assertIn(f"$SYS/broker/{name}", told)
+
+    def test_only_what_has_changed(self) -> None:
+        self.world.wait(0.5)
+        listener = self.listen()
+        self.told(listener)
+        self.world.wait(10)
+        told = self.told(listener)
+        self.assertEqual(told["$SYS/broker/clients/connected"], "1")
+        self.assertNotIn("$SYS/broker/version", told)
+
+    def test_in_the_configured_interval(self) -> None:
+        listener = self.listen("$SYS/broker/uptime")
+        self.world.wait(0.5)
+        self.assertEqual(len(self.told(listener)), 1)
+        self.world.wait(9)
+        self.assertEqual(self.told(listener), {})
+        self.world.wait(2)
+        self.assertEqual(self.told(listener), {"$SYS/broker/uptime": "12 seconds"})
+
+    def test_switched_off(self) -> None:
+        self.world = World(sys_interval_s=0)
+        self.world.wait(100)
+        self.assertEqual(self.told(self.listen()), {})
+
+    def test_hidden_from_wildcards(self) -> None:
+        """[MQTT-4.7.2-1]"""
+        listener = self.listen("#")
+        listener.subscribe("+/broker/version")
+        self.world.wait(0.5)
+        self.assertEqual(self.told(listener), {})
+
+    def test_every_dropped_message_is_told_by_its_cause(self) -> None:
+        world = self.world
+        listener = self.listen("$SYS/broker/+/+")
+        away = world.client("away", clean=False)
+        away.subscribe("t", 0)
+        away.lose()
+        small = world.client("small", 5, props=[(Prop.MAXIMUM_PACKET_SIZE, 30)])
+        small.subscribe("t")
+        world.client("p").publish("t", b"x" * 50)
+        world.wait(0.5)
+        told = self.told(listener)
+        self.assertEqual(told["$SYS/broker/dropped/offline"], "1")
+        self.assertEqual(told["$SYS/broker/dropped/too_large"], "1")
+        self.assertEqual(told["$SYS/broker/dropped/queue_full"], "0")
+
+
+class Loads(Case):
+    def test_a_steady_rate_is_approached(self) -> None:
+        load = Load(60.0)
+        for _ in range(60):
+            load.update(50, 10.0)
+        self.assertAlmostEqual(load.per_minute, 300.0, delta=0.1)
+        for _ in range(60):
+            load.update(0, 10.0)
+        self.assertAlmostEqual(load.per_minute, 0.0, delta=0.1)
+
+    def test_told_for_each_window(self) -> None:
+        self.world.wait(0.5)
+        listener = self.listen("$SYS/broker/load/#")
+        self.told(listener)
+        for _ in range(600):
+            self.world.client("p").publish("t")
+        self.world.wait(10)
+        told = self.told(listener)
+        rates = [float(told[f"$SYS/broker/load/publish/received/{n}min"]) for n in (1, 5, 15)]
+        self.assertTrue(rates[0] > rates[1] > rates[2] > 0, rates)
+
+
+class Counters(TestCase):
+    def test_traffic(self) -> None:
+        """Each byte, packet and message is counted once, on its way in and on its way out."""
+        world = World(sys_interval_s=0)
+        subscriber = world.client("s")
+        subscriber.subscribe("t", 1)
+        publisher = world.client("p")
+        stats = world.stats
+        before = {name: getattr(stats, name) for name in ("bytes_received", "bytes_sent")}
+        received, sent = stats.packets_received, stats.packets_sent
+        data = p.publish("t", b"12345", 1, 1) + p.publish("t", b"67") + p.pingreq()
+        publisher.send(data)
+        self.assertEqual(stats.bytes_received - before["bytes_received"], len(data))
+        out = len(publisher.outlet.data) + len(subscriber.outlet.data)
+        self.assertEqual(stats.bytes_sent - before["bytes_sent"], out)
+        self.assertEqual(stats.packets_received - received, 3)
+        self.assertEqual(stats.packets_sent - sent, 4)
+        self.assertEqual((stats.publish_received, stats.publish_bytes_received), (2, 7))
+        self.assertEqual((stats.publish_sent, stats.publish_bytes_sent), (2, 7))
+
+    def test_faults(self) -> None:
+        world = World()
+        world.client("d").send(b"\xff\0")
+        world.open().send(b"\x10\x01?")
+        self.assertEqual(world.stats.protocol_errors, 2)
+        self.assertEqual(world.stats.connections_refused, 1)
+
+    def test_clients(self) -> None:
+        world = World()
+        clients = [world.client(f"c{number}") for number in range(3)]
+        for client in clients:
+            client.lose()
+        world.client("c9")
+        self.assertEqual((world.hub.connected, world.stats.clients_maximum), (1, 3))
