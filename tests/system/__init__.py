@@ -1,0 +1,9 @@
+"""The whole broker as a user meets it: a `twistd mhub` process, and real clients over real sockets.
+
+process    starts, watches and stops a broker
+house      the broker that most tests share: one listener of each kind
+case       the base of the tests: a house, names of one's own, no traceback in the log
+paho       paho-mqtt, made to wait for what it asked for
+mosquitto  mosquitto_pub, mosquitto_sub and mosquitto_rr
+raw        packets over a socket, for what no client library does
+"""

@@ -1,0 +1,57 @@
+"""The bases of the system tests."""
+
+from pathlib import Path
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.system.house import House, house
+from tests.system.process import Broker, free_port
+
+
+class HouseCase(SynchronousTestCase):
+    """A test on the shared broker, with a topic and client ids of its own."""
+
+    house: House
+
+    def setUp(self) -> None:
+        self.house = house()
+        self.assertTrue(self.house.broker.running, "the shared broker has ended")
+        self.mark = len(self.house.broker.log())
+        self.topic = self.id().rpartition("tests.system.")[2].replace(".", "/")
+        self._clients = 0
+        self.addCleanup(self._check_log)
+
+    def name(self) -> str:
+        """A new client id."""
+        self._clients += 1
+        return f"{self.topic}-{self._clients}"
+
+    def logged(self, text: str) -> str:
+        """Wait for the line with this text, written since the test began."""
+        return self.house.broker.wait_for_log(text, self.mark)
+
+    def _check_log(self) -> None:
+        self.assertNotIn("Traceback", self.house.broker.log(self.mark))
+
+
+class BrokerCase(SynchronousTestCase):
+    """A test that has brokers of its own."""
+
+    def start(self, config: str = "", listener: str = "", directory: Path | None = None) -> Broker:
+        """A broker with a plain listener on a free port, which comes first.
+
+        `listener` is more for that listener; `config` stands behind it and can hold other tables.
+        """
+        if directory is None:
+            directory = Path(self.mktemp()).resolve()
+            directory.mkdir()
+        port = free_port()
+        head = f'[[listeners]]\nname = "plain"\nport = {port}\n{listener}\n'
+        broker = Broker(directory, head + config, port)
+        self.addCleanup(self._check_log, broker)
+        self.addCleanup(broker.kill)
+        broker.start()
+        return broker
+
+    def _check_log(self, broker: Broker) -> None:
+        self.assertNotIn("Traceback", broker.log())

@@ -1,0 +1,162 @@
+"""The broker that most tests share: one listener of each kind, started by the first test.
+
+Tests keep apart by their client ids and topics, as the clients of any broker do.
+"""
+
+import atexit
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.helpers.certificates import Authority
+from tests.system.process import PATIENCE_S, Broker, environment, free_port
+
+USER, PASSWORD = "alice", "correct horse"
+
+_CONFIG = """
+[log]
+level = "debug"
+
+[auth.scram]
+users_file = "scram-users"
+
+[[listeners]]
+name = "plain"
+port = {tcp}
+
+[[listeners]]
+name = "six"
+host = "::1"
+port = {tcp6}
+
+[[listeners]]
+name = "local"
+transport = "unix"
+path = "mqtt.sock"
+
+[[listeners]]
+name = "secure"
+transport = "tls"
+port = {tls}
+[listeners.tls]
+certificate = "server.crt"
+key = "server.key"
+[[listeners.tls.sni]]
+hosts = ["other.test", "*.wild.test"]
+certificate = "other.crt"
+key = "other.key"
+
+[[listeners]]
+name = "web"
+transport = "ws"
+port = {ws}
+
+[[listeners]]
+name = "secure-web"
+transport = "wss"
+port = {wss}
+tls.certificate = "server.crt"
+tls.key = "server.key"
+
+[[listeners]]
+name = "devices"
+transport = "tls"
+port = {devices}
+allow_anonymous = false
+username_as_client_id = true
+[listeners.tls]
+certificate = "server.crt"
+key = "server.key"
+client_certificate = "required"
+ca = "devices-ca.crt"
+identity_as_username = "cn"
+
+[[listeners]]
+name = "proxied"
+port = {proxied}
+proxy_protocol = true
+
+[[listeners]]
+name = "proxied-secure"
+transport = "tls"
+port = {proxied_tls}
+proxy_protocol = true
+tls.certificate = "server.crt"
+tls.key = "server.key"
+
+[[listeners]]
+name = "users"
+port = {users}
+allow_anonymous = false
+
+[[listeners]]
+name = "small"
+port = {small}
+versions = ["5.0"]
+max_packet_size = 1000
+max_connections = 2
+"""
+
+
+class House:
+    def __init__(self) -> None:
+        self.directory = Path(tempfile.mkdtemp(prefix="mhub-system-"))
+        atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
+        self.tcp = free_port()
+        self.tcp6 = free_port("::1")
+        self.unix = str(self.directory / "mqtt.sock")
+        self.tls, self.ws, self.wss, self.devices, self.users, self.small = (
+            free_port() for _ in range(6)
+        )
+        self.proxied, self.proxied_tls = free_port(), free_port()
+        self.authority = Authority("Test Authority")
+        self.device_authority = Authority("Device Authority")
+        self._issue()
+        self._add_user()
+        self.broker = Broker(self.directory, _CONFIG.format_map(vars(self)), self.tcp)
+        atexit.register(self.broker.kill)
+        self.broker.start()
+
+    def _issue(self) -> None:
+        place = self.directory
+        self.authority.write(place / "ca.crt")
+        self.device_authority.write(place / "devices-ca.crt")
+        self.authority.issue("localhost", place / "server.crt", place / "server.key")
+        self.authority.issue("other.test", place / "other.crt", place / "other.key")
+
+    def _add_user(self) -> None:
+        """As an administrator does it; few rounds of hashing, since tests log in often."""
+        command = [sys.executable, "-m", "mhub", "scram-user", "scram-users", USER]
+        subprocess.run(
+            [*command, "--password-stdin", "--iterations", "4096"],
+            input=PASSWORD + "\n",
+            stdout=subprocess.PIPE,
+            text=True,
+            check=True,
+            cwd=self.directory,
+            env=environment(),
+            timeout=PATIENCE_S,
+        )
+
+    def trust(self, client: str = "", authority: Authority | None = None) -> ssl.SSLContext:
+        """TLS for a client that trusts the broker's authority; with a certificate if named."""
+        context = ssl.create_default_context(cafile=str(self.directory / "ca.crt"))
+        if client:
+            certificate = self.directory / f"{client}.crt"
+            key = self.directory / f"{client}.key"
+            (authority or self.device_authority).issue(client, certificate, key)
+            context.load_cert_chain(certificate, key)
+        return context
+
+
+_house: House | None = None
+
+
+def house() -> House:
+    global _house
+    if _house is None:
+        _house = House()
+    return _house
