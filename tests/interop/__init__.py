@@ -1,1 +1,1 @@
-"""Other people's test suites, run against mhub.  They are not part of this project: see `suites`."""
+"""Suites that others wrote, run against mhub.  They are not part of this project."""

@@ -1,11 +1,20 @@
 """The bases of the system tests."""
 
+import shutil
+import tempfile
 from pathlib import Path
 
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.system.house import House, house
 from tests.system.process import Broker, free_port
+
+
+def place(case: SynchronousTestCase) -> Path:
+    """A new directory whose path is short enough for a Unix socket, unlike that of mktemp()."""
+    made = tempfile.mkdtemp(prefix="mhub-")
+    case.addCleanup(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
 
 
 class HouseCase(SynchronousTestCase):
@@ -43,8 +52,7 @@ class BrokerCase(SynchronousTestCase):
         `listener` is more for that listener; `config` stands behind it and can hold other tables.
         """
         if directory is None:
-            directory = Path(self.mktemp()).resolve()
-            directory.mkdir()
+            directory = place(self)
         port = free_port()
         head = f'[[listeners]]\nname = "plain"\nport = {port}\n{listener}\n'
         broker = Broker(directory, head + config, port)

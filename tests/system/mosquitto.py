@@ -43,10 +43,10 @@ class Subscriber:
         self._case = case
         # With -d it tells of each packet, and a line at a time thanks to stdbuf.
         self._output = Path(case.mktemp())
+        limits = ["-C", str(count), "-W", str(PATIENCE_S)]
         with self._output.open("w") as output:
             self._process = subprocess.Popen(
-                ["stdbuf", "-oL", "mosquitto_sub", "-d", "-C", str(count)]
-                + ["-W", str(PATIENCE_S), *arguments],
+                ["stdbuf", "-oL", "mosquitto_sub", "-d", *limits, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,

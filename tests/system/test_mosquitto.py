@@ -22,12 +22,12 @@ class MosquittoCase(HouseCase):
     def to(self, way: str = "") -> list[str]:
         """The arguments that say where the broker is."""
         house = self.house
+        authority = str(house.directory / "ca.crt")
         return {
             "tcp": ["-h", "127.0.0.1", "-p", str(house.tcp)],
             "six": ["-h", "::1", "-p", str(house.tcp6)],
             "unix": ["--unix", house.unix],
-            "tls": ["-h", "localhost", "-p", str(house.tls)]
-            + ["--cafile", str(house.directory / "ca.crt")],
+            "tls": ["-h", "localhost", "-p", str(house.tls), "--cafile", authority],
         }[way or self.way]
 
     def publish(self, *arguments: str) -> None:
@@ -93,9 +93,9 @@ class UseTests(MosquittoCase):
 
     def test_a_will_is_published_when_a_client_dies(self) -> None:
         heir = Subscriber(self, 1, *self.to(), "-t", self.topic + "/will", "-q", "1")
+        will = ["--will-topic", self.topic + "/will", "--will-payload", "gone", "--will-qos", "1"]
         mortal = subprocess.Popen(
-            ["mosquitto_sub", *self.to(), "-i", self.name(), "-t", self.topic]
-            + ["--will-topic", self.topic + "/will", "--will-payload", "gone", "--will-qos", "1"]
+            ["mosquitto_sub", *self.to(), "-i", self.name(), "-t", self.topic, *will]
         )
         self.addCleanup(mortal.wait)
         self.addCleanup(mortal.kill)
@@ -120,9 +120,9 @@ class UseTests(MosquittoCase):
     def test_mosquitto_rr_gets_its_answer(self) -> None:
         answerer = Paho(self, ("127.0.0.1", self.house.tcp), self.name(), V5)
         answerer.subscribe(self.topic + "/ask", 1)
+        topics = ["-t", self.topic + "/ask", "-e", self.topic + "/answer"]
         asker = subprocess.Popen(
-            ["mosquitto_rr", *self.to(), "-V", "mqttv5", "-t", self.topic + "/ask"]
-            + ["-e", self.topic + "/answer", "-m", "what?", "-q", "1", "-W", "30"],
+            ["mosquitto_rr", *self.to(), "-V", "mqttv5", *topics, "-m", "what?", "-W", "30"],
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,

@@ -23,7 +23,7 @@ class StrangerCase(HouseCase):
         """A connection, and how the log names it."""
         sock = dial(("127.0.0.1", port))
         self.addCleanup(sock.close)
-        return sock, "127.0.0.1:%d" % sock.getsockname()[1]
+        return sock, f"127.0.0.1:{sock.getsockname()[1]}"
 
     def send(self, port: int, data: bytes) -> tuple[bytes, str]:
         """Send this first; what comes back until the close, and the line in the log."""
@@ -87,15 +87,15 @@ class PlainPortTests(StrangerCase):
 
 class OtherPortsTests(StrangerCase):
     def test_plain_mqtt_on_a_tls_listener(self) -> None:
-        data, line = self.send(self.house.tls, packets.connect("c"))
+        _data, line = self.send(self.house.tls, packets.connect("c"))
         self.assertIn("on secure was turned away: TLS:", line)
 
     def test_http_on_a_tls_listener(self) -> None:
-        data, line = self.send(self.house.tls, GET)
+        _data, line = self.send(self.house.tls, GET)
         self.assertIn("on secure was turned away: TLS:", line)
 
     def test_plain_mqtt_on_a_websocket_listener(self) -> None:
-        data, line = self.send(self.house.ws, packets.connect("c"))
+        _data, line = self.send(self.house.ws, packets.connect("c"))
         self.assertIn("on web was turned away", line)
 
     def test_a_browser_on_a_websocket_listener(self) -> None:
@@ -104,7 +104,7 @@ class OtherPortsTests(StrangerCase):
         self.assertIn("on web was turned away", line)
 
     def test_another_path_of_a_websocket_listener(self) -> None:
-        data, line = self.send(self.house.ws, UPGRADE.replace(b"/mqtt", b"/other", 1))
+        data, _line = self.send(self.house.ws, UPGRADE.replace(b"/mqtt", b"/other", 1))
         self.assertTrue(data.startswith(b"HTTP/1.1 404"), data)
 
     def test_other_data_than_mqtt_inside_tls(self) -> None:
