@@ -1,11 +1,12 @@
 """The trie of filters finds what the plain statement of matching says, and leaves no residue."""
 
 from typing import Any
-from unittest import TestCase
+from unittest import TestCase, skipIf
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mhub import build
 from mhub.core.filters import Filters
 from mhub.wire.topics import matches
 from tests.core.topics import filters, topics
@@ -32,6 +33,7 @@ class Searching(TestCase):
             self.assertIs(found.make(text), found.make(text))
         self.assertEqual(found.leaf(wanted) is not None, wanted in texts)
 
+    @skipIf(build.kind() != build.PURE, "look-ups can be watched on the pure build only")
     def test_filters_that_do_not_match_cost_nothing(self) -> None:
         """The search visits what the topic's own levels lead to: the others are not looked at."""
         found = Filters()

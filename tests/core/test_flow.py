@@ -205,6 +205,20 @@ class Budget(TestCase):
         self.assertEqual(world.stats.publish_received, received)
         self.assertIsNone(busy.connection.partial)
 
+    def test_room_to_write_is_no_reason_to_read_on(self) -> None:
+        """Bytes that are put off are worked off first: they must not gather turn by turn."""
+        world = World(work_per_turn=10)
+        world.client("subscriber").subscribe("t/#")
+        busy = self.busy(1000, "busy", world)
+        for _ in range(5):
+            busy.connection.blocked = True
+            busy.connection.writable(world.now)
+            self.assertFalse(busy.outlet.reading)
+            world.hub.flush()
+            world.turn()
+        world.settle()
+        self.assertTrue(busy.outlet.reading)
+
     def test_paused_for_both_reasons(self) -> None:
         """Put off and blocked at once: it is read from again only when neither holds."""
         world = World(work_per_turn=10)
