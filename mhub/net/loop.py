@@ -1,10 +1,11 @@
 """Sockets to core and back: accept, read, write straight through.
 
 One epoll instance holds every socket of every listener; the reactor sees it as a single descriptor
-(`mhub.net.service`).  So a turn costs the reactor's bookkeeping once, not once a connection, and an
-idle connection costs a `Link`, not a Twisted transport.  Compiled by mypyc; imports the core and
-the standard library only.
+(`mhub.net.service`).  So an idle connection costs a `Link`, not a Twisted transport, and the
+reactor's bookkeeping is not paid for each message.  Compiled by mypyc; imports the core and the
+standard library only.
 
+    serve(): turn after turn, until the reactor has something of its own to do
     turn():  for each socket that is ready: accept a few, or read up to 64 KiB into the core
              then hub.flush(): every connection with output is written once
 
@@ -29,6 +30,9 @@ LINGER_S: Final = 2.0
 """How long a peer may take to hear our last words and close."""
 ACCEPT_PAUSE_S: Final = 1.0
 """How long nobody is accepted after the system refused (too many open files)."""
+
+BUFFER: Final = memoryview(bytearray(READ_SIZE))
+"""Every read goes here and is copied out: to allocate 64 KiB for each costs more."""
 
 IN: Final = select.EPOLLIN
 OUT: Final = select.EPOLLOUT
@@ -109,7 +113,9 @@ class Link:
 
     def readable(self, now: float) -> None:
         try:
-            data = self.sock.recv(READ_SIZE)
+            # In two steps: mypyc would evaluate the call twice as a bound of the slice.
+            size = self.sock.recv_into(BUFFER)
+            data = BUFFER[:size].tobytes()
         except BlockingIOError:
             return
         except OSError as error:
@@ -311,27 +317,53 @@ class Loop:
         self.paused: list[Acceptor] = []
         self.max_connections = 0  # of all listeners together; 0: any number
         self.accepts_per_turn = 32
+        self.summoned = False  # the reactor has something to do
 
     def listen(self, acceptor: Acceptor) -> None:
         fd = acceptor.listener.fileno()
         self.acceptors[fd] = acceptor
         self.epoll.register(fd, IN)
 
+    def serve(self, other_fd: int, patience: Callable[[], float | None]) -> None:
+        """Turn after turn, until other_fd is readable or there is no more patience.
+
+        patience() says in how many seconds somebody else's timer is due; None: there is none.
+        """
+        hub = self.hub
+        self.summoned = False
+        self.epoll.register(other_fd, IN)
+        try:
+            while not self.summoned:
+                wait = patience()
+                due = wait is not None and wait <= 0.0
+                if hub.unfinished:
+                    wait = 0.0
+                events: list[tuple[int, int]] = self.epoll.poll(wait, EVENTS_PER_TURN)
+                self._handle(events)
+                if due or (not events and not hub.unfinished):
+                    return
+        finally:
+            self.epoll.unregister(other_fd)
+
     def turn(self) -> bool:
         """Handle what is ready now, without waiting; whether there is more to do at once."""
+        return self._handle(self.epoll.poll(0, EVENTS_PER_TURN))
+
+    def _handle(self, events: list[tuple[int, int]]) -> bool:
         hub = self.hub
-        events: list[tuple[int, int]] = self.epoll.poll(0, EVENTS_PER_TURN)
         now = self.clock()
         links = self.links
         for fd, mask in events:
             link = links.get(fd)
             if link is None:
                 acceptor = self.acceptors.get(fd)
-                if acceptor is not None:
-                    try:
-                        self._accept(acceptor, now)
-                    except Exception as error:
-                        hub.events.crashed(f"listener {acceptor.name}", error)
+                if acceptor is None:
+                    self.summoned = True
+                    continue
+                try:
+                    self._accept(acceptor, now)
+                except Exception as error:
+                    hub.events.crashed(f"listener {acceptor.name}", error)
                 continue
             try:
                 if mask & OUT:
