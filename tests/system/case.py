@@ -46,16 +46,18 @@ class HouseCase(SynchronousTestCase):
 class BrokerCase(SynchronousTestCase):
     """A test that has brokers of its own."""
 
-    def start(self, config: str = "", listener: str = "", directory: Path | None = None) -> Broker:
-        """A broker with a plain listener on a free port, which comes first.
-
-        `listener` is more for that listener; `config` stands behind it and can hold other tables.
-        """
+    def start(
+        self,
+        config: str = "",
+        directory: Path | None = None,
+        application: Path | None = None,
+    ) -> Broker:
+        """A broker with a plain listener on a free port; `config` stands behind it."""
         if directory is None:
             directory = place(self)
         port = free_port()
-        head = f'[[listeners]]\nname = "plain"\nport = {port}\n{listener}\n'
-        broker = Broker(directory, head + config, port)
+        head = f'[[listeners]]\nname = "plain"\nport = {port}\n'
+        broker = Broker(directory, head + config, port, application)
         self.addCleanup(self._check_log, broker)
         self.addCleanup(broker.kill)
         broker.start()

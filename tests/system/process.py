@@ -61,11 +61,18 @@ def run(command: list[str], **options: object) -> subprocess.CompletedProcess[st
 
 
 class Broker:
-    """One `twistd mhub`; `port` is that of a plain MQTT listener, which its configuration has."""
+    """One `twistd mhub`; `port` is that of a plain MQTT listener, which its configuration has.
 
-    def __init__(self, directory: Path, config: str, port: int) -> None:
+    `application` is a file for `twistd -y` that stands in for the command `mhub`; it finds the
+    configuration by MHUB_CONFIG.
+    """
+
+    def __init__(
+        self, directory: Path, config: str, port: int, application: Path | None = None
+    ) -> None:
         self.directory = directory
         self.port = port
+        self._application = application
         self._config = directory / "broker.toml"
         self._config.write_text(config)
         self._log = directory / "broker.log"
@@ -74,6 +81,8 @@ class Broker:
     def start(self) -> None:
         """Returns when the broker has answered a first client."""
         command = twistd("-n", "mhub", "--config", str(self._config))
+        if self._application is not None:
+            command = twistd("-n", "--no_save", "-y", str(self._application))
         keeper = shutil.which("setpriv")
         if keeper:  # A test run that is killed takes its brokers with it.
             command = [keeper, "--pdeathsig", "KILL", *command]
@@ -84,7 +93,7 @@ class Broker:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
-                env=environment(),
+                env={**environment(), "MHUB_CONFIG": str(self._config)},
             )
         wait_until(self._answers, "the broker answers")
 

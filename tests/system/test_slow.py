@@ -104,6 +104,43 @@ class SlowReaderTests(BrokerCase):
         return found
 
 
+class FloodTests(BrokerCase):
+    """Clients that ask and ask, and never read an answer: the broker stops reading from them."""
+
+    def setUp(self) -> None:
+        self.ws = free_port()
+        self.broker = self.start(f'[[listeners]]\ntransport = "ws"\nport = {self.ws}\n')
+
+    def check(self, sock: socket.socket, question: bytes) -> None:
+        block = question * (MIB // len(question))
+        before = self.broker.resident_bytes()
+        sock.settimeout(1)
+        with self.assertRaises(TimeoutError):
+            for _ in range(64):
+                sock.sendall(block)
+        self.assertLess(self.broker.resident_bytes() - before, 16 * MIB)
+        other = Raw(("127.0.0.1", self.broker.port))
+        other.connect("other")
+        other.ping()
+        other.close()
+        sock.close()
+
+    def test_subscribe(self) -> None:
+        raw = Raw(("127.0.0.1", self.broker.port))
+        raw.connect("flood")
+        self.check(raw.sock, packets.subscribe(1, ("t", 1)))
+
+    def test_publish_with_qos_1(self) -> None:
+        raw = Raw(("127.0.0.1", self.broker.port))
+        raw.connect("flood")
+        self.check(raw.sock, packets.publish("t", b"", 1, 1))
+
+    def test_websocket_pings_before_a_connect(self) -> None:
+        sock = dial(("127.0.0.1", self.ws))
+        upgraded(sock)
+        self.check(sock, websocket.frame(websocket.PING, bytes(100)))
+
+
 class HalfOpenTests(BrokerCase):
     def heir(self, broker: Broker) -> Raw:
         raw = Raw(("127.0.0.1", broker.port))

@@ -1,6 +1,8 @@
 """Starting: versions, and mistakes that are told in words, without a traceback."""
 
+import os
 import re
+import signal
 import socket
 import stat
 import sys
@@ -10,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub import __version__, build
 from tests.helpers.certificates import Authority
 from tests.system.case import BrokerCase, place
-from tests.system.process import free_port, run, twistd
+from tests.system.process import free_port, run, twistd, wait_until
 from tests.system.raw import Raw
 
 
@@ -120,6 +122,28 @@ class CertificateTests(MistakeCase):
         (self.place / "empty.crt").write_text("")
         (self.place / "empty.key").write_text("")
         self.fails(self.secure("empty.crt", "empty.key"), "empty.")
+
+
+class DaemonTests(SynchronousTestCase):
+    def test_in_the_background(self) -> None:
+        """Without -n, as a service of the old kind: process id and log are in files."""
+        directory, port = place(self), free_port()
+        config, pid_file = directory / "broker.toml", directory / "mhub.pid"
+        config.write_text(f"[[listeners]]\nport = {port}\n")
+        options = [f"--pidfile={pid_file}", "--logfile", str(directory / "mhub.log")]
+        done = run([*twistd(*options), "mhub", "--config", str(config)], cwd=directory)
+        self.assertEqual(0, done.returncode, done.stdout)
+        pid = int(pid_file.read_text())
+        self.addCleanup(lambda: pid_file.exists() and os.kill(pid, signal.SIGKILL))
+        raw = Raw(("127.0.0.1", port))
+        raw.connect("c")
+        raw.subscribe("t")
+        raw.publish("t", b"hello")
+        raw.expect("PUBLISH", payload=b"hello")
+        raw.close()
+        os.kill(pid, signal.SIGTERM)
+        wait_until(lambda: not pid_file.exists(), "the process has ended")
+        self.assertNotIn("Traceback", (directory / "mhub.log").read_text())
 
 
 class ListenTests(BrokerCase):
