@@ -17,8 +17,10 @@ from mhub.auth.scram import METHOD, ScramMethod
 from mhub.config import ConfigError, Settings, load, parse
 from mhub.core.hub import Hub, HubSettings
 from mhub.log import logger, set_level
+from mhub.net.listen import ListenError
 from mhub.net.report import Report
 from mhub.net.service import NetService
+from mhub.net.tls import TlsError
 
 
 class Options(usage.Options):
@@ -66,6 +68,12 @@ class Broker(MultiService):
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, report, reactor, time.monotonic)
         self.net.setServiceParent(self)
+
+    def privilegedStartService(self) -> None:
+        try:
+            super().privilegedStartService()
+        except (ListenError, TlsError) as error:
+            sys.exit(str(error))
 
     def startService(self) -> None:
         self._log.info("{build}", build=build.describe())

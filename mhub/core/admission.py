@@ -51,8 +51,6 @@ class Admission:
 
     def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         allowed = connection.limits
-        if self.hub.stopping:
-            raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
         version, pos = decode.connect_version(data, body, end)
         if version == 0:  # [MQTT-3.1.2-2]
             connection.write(encode.connack_v3(False, reasons.V3_UNACCEPTABLE_VERSION))
@@ -60,6 +58,8 @@ class Admission:
             connection.close(reasons.UNSUPPORTED_VERSION, "")
             return
         connection.version = version
+        if self.hub.stopping:
+            raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
         if version not in allowed.versions:
             raise ProtocolFault(
                 reasons.UNSUPPORTED_VERSION,
@@ -73,8 +73,6 @@ class Admission:
             given = packet.properties
             connection.max_packet_out = given.number(properties.MAXIMUM_PACKET_SIZE, UNLIMITED)
             connection.problem_info = given.number(properties.REQUEST_PROBLEM_INFO, 1) == 1
-        if allowed.username_as_client_id and packet.username is not None:
-            packet.client_id = packet.username
         self._check_will(connection, packet)
         method = packet.properties.texts.get(properties.AUTH_METHOD)
         if method is not None:
@@ -99,11 +97,9 @@ class Admission:
             will.topic_data = will.topic.encode("utf-8")
         check_name(will.topic, self.hub.router.max_levels)
         will.topic_field = topic_field(will.topic_data)
-        authorizer = self.hub.authorizer
-        if reserved(will.topic) or (
-            authorizer is not None and not authorizer.may_publish(connection, will.topic)
-        ):
-            raise ProtocolFault(reasons.NOT_AUTHORIZED, f"no will may be left for {will.topic!r}")
+        reason = self.hub.may_publish(connection, will.topic, reserved(will.topic))
+        if reason:
+            raise ProtocolFault(reason, f"no will may be left for {will.topic!r}")
 
     # Enhanced authentication
 
@@ -162,6 +158,8 @@ class Admission:
     ) -> None:
         hub = self.hub
         allowed = connection.limits
+        if allowed.username_as_client_id and username:
+            packet.client_id = username
         client_id, assigned = self._client_id(connection, packet)
         keepalive_s = packet.keepalive_s
         if keepalive_s > allowed.max_keepalive_s or (

@@ -250,12 +250,9 @@ class Connection(Timed):
         if qos == 2 and not self._first_of_qos2(message.pid):
             self.acknowledge(kinds.PUBREC, message.pid, 0)  # [MQTT-4.3.3-10]
             return
-        reason = 0
-        if route.reserved or (
-            hub.authorizer is not None and not hub.authorizer.may_publish(self, route.topic)
-        ):
+        reason = hub.may_publish(self, route.topic, route.reserved)
+        if reason:
             stats.publish_refused += 1
-            reason = reasons.NOT_AUTHORIZED
         elif not hub.publish(message, route):
             reason = reasons.NO_MATCHING_SUBSCRIBERS
         if qos:
@@ -416,7 +413,6 @@ class Connection(Timed):
         stats.publish_sent += 1
         stats.publish_bytes_sent += len(message.payload)
         stats.packets_sent += 1
-        self.hub.work += 1
         self.out.append(frame)
         self.out_bytes += len(frame) + follows
         if len(frame) + follows >= LARGE:
@@ -536,9 +532,7 @@ class Connection(Timed):
         self.hub.now = now
         self.blocked = False
         self.held_bytes = 0
-        if self.paused:
-            self.paused = False
-            self.outlet.resume()
+        self._read_on()
         self.flush()
         if self.session is not None:
             self.session.pump(self.hub.portion)
@@ -548,15 +542,20 @@ class Connection(Timed):
         self.hub.now = now
         if self.state == CLOSED:
             return
-        if self.paused and not self.blocked:
-            self.paused = False
-            self.outlet.resume()
         if self.partial is not None and len(self.partial) >= self.needed:
             data = bytes(self.partial)
             self.partial = None
             self._handle(data)
+        self._read_on()
         if self.session is not None:
             self.session.pump(self.hub.portion)
+
+    def _read_on(self) -> None:
+        """Resume reading, unless bytes that were read still wait, or replies do."""
+        put_off = self.partial is not None and len(self.partial) >= self.needed
+        if self.paused and not put_off and not self.blocked and self.state != CLOSED:
+            self.paused = False
+            self.outlet.resume()
 
     def _pause(self) -> None:
         if not self.paused:

@@ -103,7 +103,10 @@ class Hub:
     def crash(self, connection: Connection, error: Exception) -> None:
         """A defect hit one connection: close that one, and go on."""
         self.events.crashed(f"{connection.client_id or connection.peer}", error)
-        connection.close(reasons.UNSPECIFIED, "an internal error")
+        try:
+            connection.close(reasons.UNSPECIFIED, "an internal error")
+        except Exception as again:
+            self.events.crashed("closing it", again)
 
     def continue_later(self, connection: Connection) -> None:
         if not connection.unfinished:
@@ -139,6 +142,12 @@ class Hub:
             self.retained.sweep(now)
 
     # Messages
+
+    def may_publish(self, connection: Connection, topic: str, is_reserved: bool) -> int:
+        """0 if it may, else the reason why not."""
+        if is_reserved:
+            return reasons.NOT_AUTHORIZED
+        return 0 if self.authorizer is None else self.authorizer.publish(connection, topic)
 
     def publish(self, message: Publish, route: Route) -> bool:
         """Give a message to everybody on its route; False if there is nobody."""

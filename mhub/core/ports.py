@@ -36,11 +36,11 @@ class Events(Protocol):
 
 
 class Authorizer(Protocol):
-    """May they?  Synchronous and in memory."""
+    """May they?  Synchronous and in memory; 0 is yes, else the reason code that says why not."""
 
-    def may_publish(self, connection: "Connection", topic: str) -> bool: ...
+    def publish(self, connection: "Connection", topic: str) -> int: ...
 
-    def may_subscribe(self, connection: "Connection", topic_filter: str) -> bool: ...
+    def subscribe(self, connection: "Connection", topic_filter: str) -> int: ...
 
 
 CONTINUE: Final = 0

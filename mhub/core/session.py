@@ -76,12 +76,11 @@ class Delivery:
 
 
 class Feed:
-    """The retained messages for one new subscription."""
+    """The retained messages for one new subscription; there is at least one."""
 
-    def __init__(self, name: str, subscription: Subscription) -> None:
-        self.name = name
+    def __init__(self, subscription: Subscription, messages: list[Publish]) -> None:
         self.subscription = subscription
-        self.messages: list[Publish] | None = None  # the next one last; None: not looked up yet
+        self.messages = messages  # the next one last
 
 
 class Session(Timed):
@@ -103,8 +102,9 @@ class Session(Timed):
         self.queue: deque[Delivery] | None = None
         self.queued_bytes = 0
         self.queued_qos0 = 0
-        self.feeds: deque[Feed] | None = None
-        self.feeding = 0  # messages in them
+        self.feeds: deque[Feed] | None = None  # retained messages for new subscriptions
+        self.feeding = 0  # how many they are
+        self.later: dict[str, Subscription] | None = None  # ... of which nothing is looked up yet
         self.incoming: dict[int, bool] = {}  # QoS 2 packet ids that wait for PUBREL: came just now?
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
@@ -121,13 +121,14 @@ class Session(Timed):
             connection is not None
             and not connection.busy()
             and self.queue is None
-            and self.feeds is None
+            and not self.fed()
             and self.resend is None
             and self.outstanding < self.window
         )
 
     def deliver(self, message: Publish, qos: int, subscription: Subscription) -> None:
         """Take a message over: send it now, or keep it as long as it takes."""
+        self.hub.work += 1
         retain = message.retain and subscription.retain_as_published
         connection = self.connection
         if qos == 0:
@@ -135,7 +136,7 @@ class Session(Timed):
                 if not self.limits.queue_qos0_offline or not self.expiry_s:
                     self.hub.stats.dropped_offline += 1
                     return
-            elif not connection.busy() and not self.queued_qos0 and self.feeds is None:
+            elif not connection.busy() and not self.queued_qos0 and not self.fed():
                 connection.publish(message, 0, 0, retain, subscription.ids, False)
                 return
         delivery = Delivery(message, qos, retain, subscription.ids)
@@ -176,7 +177,6 @@ class Session(Timed):
         if self.queue is None:
             self.queue = deque()
         self.queue.append(delivery)
-        self.hub.work += 1
         self.queued_bytes += len(delivery.message.payload) + len(delivery.message.topic_data)
         if delivery.qos == 0:
             self.queued_qos0 += 1
@@ -219,18 +219,19 @@ class Session(Timed):
             return
         if self.resend is not None:
             most -= self._send_again(connection, most)
-        if self.resend is None and self.feeds is not None:
+        if self.resend is None and self.fed():
             most -= self._send_retained(connection, most)
         while (
             self.queue is not None
             and self.resend is None
-            and self.feeds is None
+            and not self.fed()
             and most > 0
             and not connection.busy()
         ):
             if self.queue[0].qos and self.outstanding >= self.window:
                 return
             most -= 1
+            self.hub.work += 1
             delivery = self._take()
             message = delivery.message
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
@@ -251,9 +252,10 @@ class Session(Timed):
             return self.outstanding < self.window
         if self.feeds is not None:
             feed = self.feeds[0]
-            if not feed.messages or self.outstanding < self.window:
-                return True
-            return min(feed.messages[-1].qos, feed.subscription.qos) == 0
+            qos = min(feed.messages[-1].qos, feed.subscription.qos)
+            return qos == 0 or self.outstanding < self.window
+        if self.later is not None:
+            return True
         return self.queue is not None and (self.queue[0].qos == 0 or self.outstanding < self.window)
 
     def resume(self, connection: "Connection") -> None:
@@ -296,58 +298,70 @@ class Session(Timed):
 
     # Retained messages for new subscriptions
 
-    def feed_later(self, name: str, subscription: Subscription) -> None:
-        """Send what is retained now; it is looked up later if very much is waiting already."""
-        feed = Feed(name, subscription)
-        if self.feeding < SNAPSHOT:
-            if not self._look_up(feed):
-                return
-        elif self.feeds is not None:
-            for other in reversed(self.feeds):  # those not looked up are the last ones
-                if other.messages is not None:
-                    break
-                if other.name == name:
-                    return
-        if self.feeds is None:
-            self.feeds = deque()
-        self.feeds.append(feed)
+    def fed(self) -> bool:
+        """Whether retained messages wait; then everything else waits behind them."""
+        return self.feeds is not None or self.later is not None
 
-    def _look_up(self, feed: Feed) -> int:
-        subscription = feed.subscription
-        found = self.hub.retained.match(subscription.topic_filter, self.hub.now)
+    def feed_later(self, name: str, subscription: Subscription) -> None:
+        """Send what is retained now; with very much to do already it is looked up later."""
+        hub = self.hub
+        if self.later is None and self.feeding < SNAPSHOT and hub.work < hub.work_per_turn:
+            self._look_up(subscription)
+        elif self.later is None:
+            self.later = {name: subscription}
+        else:
+            self.later[name] = subscription
+
+    def _look_up(self, subscription: Subscription) -> None:
+        hub = self.hub
+        found = hub.retained.match(subscription.topic_filter, hub.now)
+        hub.work += hub.retained.effort()
         if subscription.no_local:
             found = [m for m in found if m.sender != self.client_id]
-        found.reverse()
-        feed.messages = found
-        self.feeding += len(found)
-        return len(found)
+        if found:
+            found.reverse()
+            self.feeding += len(found)
+            if self.feeds is None:
+                self.feeds = deque()
+            self.feeds.append(Feed(subscription, found))
 
     def _send_retained(self, connection: "Connection", most: int) -> int:
         """Feed the new subscriptions one after the other."""
+        hub = self.hub
         sent = 0
-        while self.feeds and sent < most and not connection.busy():
-            feed = self.feeds[0]
-            if feed.messages is None:
-                self._look_up(feed)
-            if not feed.messages:
-                self.feeds.popleft()
+        while self.fed() and sent < most and not connection.busy():
+            if self.feeds is None:
+                if hub.work >= hub.work_per_turn:
+                    break
+                self._look_up_next()
                 continue
+            feed = self.feeds[0]
             message = feed.messages[-1]
             qos = message.qos if message.qos < feed.subscription.qos else feed.subscription.qos
             if qos and self.outstanding >= self.window:
                 break
             feed.messages.pop()
+            if not feed.messages:
+                self.feeds.popleft()
+                if not self.feeds:
+                    self.feeds = None
             self.feeding -= 1
             sent += 1
-            if message.expires_at and message.expires_at <= self.hub.now:
-                self.hub.stats.dropped_expired += 1
+            hub.work += 1
+            if message.expires_at and message.expires_at <= hub.now:
+                hub.stats.dropped_expired += 1
             elif qos:
                 self._send(Delivery(message, qos, True, feed.subscription.ids))
             else:
                 connection.publish(message, 0, 0, True, feed.subscription.ids, False)
-        if not self.feeds:
-            self.feeds = None
         return sent
+
+    def _look_up_next(self) -> None:
+        if self.later is not None:
+            subscription = self.later.pop(next(iter(self.later)))
+            if not self.later:
+                self.later = None
+            self._look_up(subscription)
 
     # From the client
 
@@ -364,7 +378,7 @@ class Session(Timed):
         del self.inflight[pid]
         if delivery.counted:
             self.outstanding -= 1
-        if self.queue is not None or self.resend is not None or self.feeds is not None:
+        if self.queue is not None or self.resend is not None or self.fed():
             self.pump(self.hub.portion)
 
     def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:

@@ -77,9 +77,7 @@ class Subscribing:
         ):
             return reasons.QUOTA_EXCEEDED
         authorizer = self.hub.authorizer
-        if authorizer is not None and not authorizer.may_subscribe(connection, topic_filter):
-            return reasons.NOT_AUTHORIZED
-        return 0
+        return 0 if authorizer is None else authorizer.subscribe(connection, topic_filter)
 
     def _add(
         self, connection: Connection, session: Session, request: Request, identifier: int

@@ -19,6 +19,7 @@ class TopicTree(Generic[T]):
     def __init__(self) -> None:
         self.root: Node[T] = Node()
         self.size = 0
+        self.visited = 0  # nodes that the last match() has looked at
 
     def get(self, topic: str) -> T | None:
         node = self.root
@@ -78,10 +79,12 @@ class TopicTree(Generic[T]):
     def match(self, topic_filter: str) -> list[T]:
         """The values of all topics that a valid filter matches."""
         found: list[T] = []
+        self.visited = 0
         self._match(self.root, topic_filter.split("/"), 0, found)
         return found
 
     def _match(self, node: Node[T], levels: list[str], index: int, found: list[T]) -> None:
+        self.visited += 1
         if index == len(levels):
             if node.value is not None:
                 found.append(node.value)
@@ -102,6 +105,7 @@ class TopicTree(Generic[T]):
 
     def _collect(self, node: Node[T], at_root: bool, found: list[T]) -> None:
         """The node itself ("a/#" matches "a") and everything below it."""
+        self.visited += 1
         if node.value is not None:
             found.append(node.value)
         if node.children is not None:

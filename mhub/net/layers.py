@@ -99,8 +99,7 @@ class TlsLayer:
             self._early.append(data)
             return b""
         try:
-            for start in range(0, len(data), TLS_CHUNK):
-                self._tls.send(data[start : start + TLS_CHUNK])
+            self._tls.sendall(data)
         except SSL.Error:
             pass  # the connection is broken; reading it will say so
         return self._drain()

@@ -101,6 +101,7 @@ class Link:
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
+        self.epoll = loop.young  # which one watches it
         self.mask = IN
         self.unsent: bytes = b""  # what the socket did not take, from
         self.unsent_from = 0  # here on
@@ -250,7 +251,13 @@ class Link:
     def _watch(self, mask: int) -> None:
         if mask != self.mask and self.fd >= 0:
             self.mask = mask
-            self.loop.epoll.modify(self.fd, mask)
+            self.epoll.modify(self.fd, mask)
+
+    def grow_up(self) -> None:
+        """It speaks MQTT now, and is served with all the others."""
+        self.epoll.unregister(self.fd)
+        self.epoll = self.loop.epoll
+        self.epoll.register(self.fd, self.mask)
 
     # The end
 
@@ -311,6 +318,10 @@ class Loop:
         self.reporter = reporter
         self.clock = clock
         self.epoll = select.epoll()
+        # Connections without a CONNECT yet are apart, and only a few of them are served in a turn:
+        # a storm of handshakes, TLS above all, must not stand before the messages of the others.
+        self.young = select.epoll()
+        self.epoll.register(self.young.fileno(), IN)
         self.links: dict[int, Link] = {}
         self.acceptors: dict[int, Acceptor] = {}
         self.lingering: dict[int, Link] = {}
@@ -356,23 +367,9 @@ class Loop:
         for fd, mask in events:
             link = links.get(fd)
             if link is None:
-                acceptor = self.acceptors.get(fd)
-                if acceptor is None:
-                    self.summoned = True
-                    continue
-                try:
-                    self._accept(acceptor, now)
-                except Exception as error:
-                    hub.events.crashed(f"listener {acceptor.name}", error)
+                self._special(fd, now)
                 continue
-            try:
-                if mask & OUT:
-                    link.writable(now)
-                if mask & ~OUT and link.fd >= 0:
-                    link.readable(now)
-            except Exception as error:
-                hub.crash(link.connection, error)
-                link._lost("an internal error")
+            self._serve_link(link, mask, now)
             if hub.work >= hub.work_per_turn:
                 hub.flush()
         hub.flush()
@@ -380,6 +377,35 @@ class Loop:
             hub.proceed(now)
             hub.flush()
         return bool(hub.unfinished) or len(events) == EVENTS_PER_TURN
+
+    def _serve_link(self, link: Link, mask: int, now: float) -> None:
+        try:
+            if mask & OUT:
+                link.writable(now)
+            if mask & ~OUT and link.fd >= 0:
+                link.readable(now)
+        except Exception as error:
+            self.hub.crash(link.connection, error)
+            link._lost("an internal error")
+
+    def _special(self, fd: int, now: float) -> None:
+        """A descriptor that is no link: a listener, the young ones, or the reactor's."""
+        if fd == self.young.fileno():
+            for young_fd, mask in self.young.poll(0, self.accepts_per_turn):
+                link = self.links.get(young_fd)
+                if link is not None:
+                    self._serve_link(link, mask, now)
+                    if link.fd >= 0 and link.connection.state != NEW and not link.closing:
+                        link.grow_up()
+            return
+        acceptor = self.acceptors.get(fd)
+        if acceptor is None:
+            self.summoned = True
+            return
+        try:
+            self._accept(acceptor, now)
+        except Exception as error:
+            self.hub.events.crashed(f"listener {acceptor.name}", error)
 
     def _accept(self, acceptor: Acceptor, now: float) -> None:
         """A few at a time, so that a storm of connections does not stall those that are there."""
@@ -414,7 +440,7 @@ class Loop:
         if acceptor.layers is not None:
             link.layers = acceptor.layers()
         self.links[link.fd] = link
-        self.epoll.register(link.fd, IN)
+        self.young.register(link.fd, IN)
 
     def _pause(self, acceptor: Acceptor, text: str, now: float) -> None:
         acceptor.resume_at = now + ACCEPT_PAUSE_S
@@ -425,8 +451,11 @@ class Loop:
     def tick(self) -> None:
         """A few times a second."""
         now = self.clock()
-        self.hub.tick(now)
-        self.hub.flush()
+        try:
+            self.hub.tick(now)
+            self.hub.flush()
+        except Exception as error:
+            self.hub.events.crashed("the clock", error)
         for link in [k for k in self.lingering.values() if k.linger_until <= now]:
             link._drop()
         for acceptor in [a for a in self.paused if a.resume_at <= now]:
@@ -446,6 +475,7 @@ class Loop:
         self.stop_listening()
         for link in list(self.links.values()):
             link._lost("the broker is stopping")
+        self.young.close()
         self.epoll.close()
 
 

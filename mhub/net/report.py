@@ -20,7 +20,7 @@ from mhub.wire.packets import VERSION_NAMES
 class Report:
     def __init__(self, listeners: Sequence[ListenerSettings]) -> None:
         self._log = logger("net")
-        self._listeners = listeners
+        self.listeners = listeners  # to name the right one to those who chose the wrong one
 
     # Events of the core
 
@@ -74,7 +74,7 @@ class Report:
         wanted = {sniff.TLS: ("tls", "wss"), sniff.HTTP: ("ws", "wss")}.get(kind, ())
         if not wanted:
             return ""
-        found = [f"{s.name} ({s.address})" for s in self._listeners if s.transport in wanted]
+        found = [f"{s.name} ({s.address})" for s in self.listeners if s.transport in wanted]
         if found:
             return ". Use listener " + " or ".join(found)
         return f'. No listener has transport = "{wanted[0]}"'

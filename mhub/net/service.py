@@ -9,6 +9,8 @@ costs (docs/performance.md).  A reactor without an epoll of its own gets a turn 
 
 import select
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from twisted.application.service import Service
@@ -18,7 +20,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from mhub.config import Settings
+from mhub.config import ListenerSettings, Settings
 from mhub.core.hub import Hub
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
@@ -79,6 +81,7 @@ class NetService(Service):
     ) -> None:
         self._settings = settings
         self._hub = hub
+        self._report = report
         self._reactor = reactor
         self._log = logger("net")
         self.loop = Loop(hub, report, clock)
@@ -91,13 +94,20 @@ class NetService(Service):
 
     def privilegedStartService(self) -> None:
         """Open the listeners, while the process may still bind what only root may."""
+        bound: list[ListenerSettings] = []
         for listener in self._settings.listeners:
             tls = TlsContexts(listener.tls) if listener.tls is not None else None
             if tls is not None:
                 self._tls[listener.name] = tls
             opened = acceptor(listener, tls)
             self.loop.listen(opened)
-            self._log.info("listening on {address}", address=listener.address)
+            if listener.transport != "unix":
+                listener = replace(listener, port=opened.listener.getsockname()[1])
+            bound.append(listener)
+            self._log.info(
+                "listening on {address} ({name})", address=listener.address, name=listener.name
+            )
+        self._report.listeners = bound
 
     def startService(self) -> None:
         super().startService()
@@ -120,6 +130,9 @@ class NetService(Service):
         loop = self.loop
         deadline = self._reactor.seconds() + self._settings.net.shutdown_timeout_s
         loop.stop_listening()
+        for listener in self._settings.listeners:
+            if listener.transport == "unix":
+                Path(listener.path).unlink(missing_ok=True)
         self._hub.shut_down(loop.clock())
         while loop.links and self._reactor.seconds() < deadline:
             await deferLater(self._reactor, 0.02)
