@@ -24,6 +24,7 @@ from mhub.core.limits import Limits
 
 READ_SIZE: Final = 64 * 1024
 EVENTS_PER_TURN: Final = 256
+MANY: Final = 100
 UNREAD: Final = 64 * 1024
 """Bytes that a peer has not read yet, while layers answer it; beyond, nothing is read from it."""
 LINGER_S: Final = 2.0
@@ -361,8 +362,21 @@ class Loop:
         return self._handle(self.epoll.poll(0, EVENTS_PER_TURN))
 
     def _handle(self, events: list[tuple[int, int]]) -> bool:
+        """One turn, with what epoll has found."""
         hub = self.hub
         now = self.clock()
+        self._read(events, now)
+        if len(hub.dirty) >= MANY:
+            # So many writes take longer than a second look: what came meanwhile goes with them.
+            self._read(self.epoll.poll(0, EVENTS_PER_TURN), now)
+        hub.flush()
+        if hub.unfinished:
+            hub.proceed(now)
+            hub.flush()
+        return bool(hub.unfinished) or len(events) == EVENTS_PER_TURN
+
+    def _read(self, events: list[tuple[int, int]], now: float) -> None:
+        hub = self.hub
         links = self.links
         for fd, mask in events:
             link = links.get(fd)
@@ -372,11 +386,6 @@ class Loop:
             self._serve_link(link, mask, now)
             if hub.work >= hub.work_per_turn:
                 hub.flush()
-        hub.flush()
-        if hub.unfinished:
-            hub.proceed(now)
-            hub.flush()
-        return bool(hub.unfinished) or len(events) == EVENTS_PER_TURN
 
     def _serve_link(self, link: Link, mask: int, now: float) -> None:
         try:
