@@ -26,14 +26,14 @@ help:
 run: $(VENV)/.installed
 	@$(BIN)/mhub --version | grep -q compiled || \
 		echo "Pure Python, the slower build: apt-get install gcc libc6-dev python3-dev, then make clean run"
-	@scripts/run docs/examples/quickstart.toml
+	@.ci/start docs/examples/quickstart.toml
 
 test: $(VENV)/.compiled
-	@scripts/need clients || echo "The tests that use these clients are skipped."
+	@.ci/need clients || echo "The tests that use these clients are skipped."
 	@$(BIN)/python tests/run.py
 
 bench: $(VENV)/.compiled
-	@scripts/bench
+	@.ci/bench
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -56,7 +56,7 @@ clean: clean-ext
 	rm -f twisted/plugins/dropin.cache
 
 $(VENV)/.made:
-	@scripts/need venv
+	@.ci/need venv
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
@@ -70,12 +70,12 @@ $(VENV)/.installed: $(SOURCES) $(VENV)/.made
 
 # For developers: the tools, once; and whenever a source changed a wheel, compiled without fail.
 $(VENV)/.dev: pyproject.toml $(VENV)/.made
-	$(BIN)/python scripts/requirements > $(VENV)/requirements.txt
+	$(BIN)/python .ci/requirements > $(VENV)/requirements.txt
 	$(PIP) install --quiet --requirement $(VENV)/requirements.txt
 	@touch $@
 
 dist/.built: $(SOURCES) $(VENV)/.dev
-	@scripts/need compiler
+	@.ci/need compiler
 	rm -rf build/lib* build/bdist* dist
 	MHUB_PURE=0 $(PIP) wheel --quiet --no-deps --no-build-isolation --wheel-dir dist .
 	@touch $@
