@@ -13,11 +13,13 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     shared      groups of $share subscribers
     session     what a client has here, connected or not: subscriptions, queue, in flight
     connection  one network connection: packets in, frames out
-    admission   CONNECT: who it is, which session, what the CONNACK says
+    admission   CONNECT, AUTH: who it is, which session, what the CONNACK says
+    publishing  PUBLISH, PUBREL: the way of a message in
+    subscribing SUBSCRIBE, UNSUBSCRIBE
     retained    retained messages
     hub         owns all of it; publish, flush, tick
     sys         the $SYS topics
 
-    Connection.receive(data, now) -> Hub.publish(message, route) -> Session.deliver(...)
-                                  -> frames gather in Connection.out -> Hub.flush() -> Outlet.write
+    Connection.receive(data, now) -> Publishing.publish -> Hub.publish -> Session.deliver
+      -> Connection.publish: frames gather in `out` -> Hub.flush -> Connection.flush -> Outlet.write
 """

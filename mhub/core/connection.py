@@ -19,7 +19,6 @@ from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31
 from mhub.wire.primitives import BYTES, malformed
 from mhub.wire.publish import Publish, encode_v3, encode_v5, topic_field, with_expiry
-from mhub.wire.publish import decode as decode_publish
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
@@ -136,7 +135,7 @@ class Connection(Timed):
                     needed = end - pos
                     break
                 if first >> 4 == kinds.PUBLISH and self.state == READY:
-                    self._on_publish(data, first, body, end)
+                    hub.publishing.publish(self, data, first, body, end)
                 else:
                     self._on_packet(data, first, body, end)
                 pos = end
@@ -193,15 +192,17 @@ class Connection(Timed):
                 )
             self._on_disconnect(data, body, end)
         elif kind == kinds.PUBACK:
-            self._on_puback(data, body, end)
+            pid, _ = self._ack(data, body, end, reasons.PUBLISH_REPLIES)
+            self.owner().puback(pid)
         elif kind == kinds.PUBREC:
             pid, reason = self._ack(data, body, end, reasons.PUBLISH_REPLIES)
-            self._session().pubrec(pid, reason, self)
+            self.owner().pubrec(pid, reason, self)
         elif kind == kinds.PUBREL:
-            self._on_pubrel(data, body, end)
+            pid, _ = self._ack(data, body, end, reasons.RELEASE_REPLIES)
+            self.hub.publishing.release(self, pid)
         elif kind == kinds.PUBCOMP:
             pid, _ = self._ack(data, body, end, reasons.RELEASE_REPLIES)
-            self._session().pubcomp(pid)
+            self.owner().pubcomp(pid)
         elif kind == kinds.PINGREQ:
             decode.empty(body, end)
             self.write(encode.PINGRESP)
@@ -218,90 +219,11 @@ class Connection(Timed):
                 reasons.PROTOCOL_ERROR, f"{kinds.NAMES[kind]} is not for clients to send"
             )
 
-    def _session(self) -> "Session":
+    def owner(self) -> "Session":
+        """The session of a connection that is READY."""
         session = self.session
-        assert session is not None  # a READY connection has one
+        assert session is not None
         return session
-
-    # Publishing
-
-    def _on_publish(self, data: bytes, first: int, body: int, end: int) -> None:
-        hub = self.hub
-        stats = hub.stats
-        stats.packets_received += 1
-        stats.publish_received += 1
-        message = decode_publish(data, first, body, end, self.version, self.limits.max_control_size)
-        stats.publish_bytes_received += len(message.payload)
-        if message.alias or not message.topic_data:
-            self._resolve_alias(message)
-        if self.limits.mount_point:
-            message.topic_data = self.limits.mount_point.encode("utf-8") + message.topic_data
-        route = hub.router.find(message.topic_data)
-        message.topic = route.topic
-        message.topic_field = route.topic_field
-        message.sender = self.client_id
-        qos = message.qos
-        if qos > self.limits.max_qos:  # [MQTT-3.2.2-11]
-            raise ProtocolFault(reasons.QOS_NOT_SUPPORTED, f"QoS {qos} is not supported here")
-        if message.retain and not self.limits.retain_available:  # [MQTT-3.2.2-14]
-            raise ProtocolFault(reasons.RETAIN_NOT_SUPPORTED, "retain is not supported here")
-        if message.expiry_s >= 0:
-            message.expires_at = hub.now + message.expiry_s
-        if qos == 2 and not self._first_of_qos2(message.pid):
-            self.acknowledge(kinds.PUBREC, message.pid, 0)  # [MQTT-4.3.3-10]
-            return
-        reason = hub.may_publish(self, route.topic, route.reserved)
-        if reason:
-            stats.publish_refused += 1
-        elif not hub.publish(message, route):
-            reason = reasons.NO_MATCHING_SUBSCRIBERS
-        if qos:
-            self._reply(message, reason)
-
-    def _reply(self, message: Publish, reason: int) -> None:
-        """PUBACK or PUBREC; MQTT 3 clients are told nothing of a refusal [MQTT-3.3.5-2]."""
-        if self.version < V5:
-            reason = 0
-        if message.qos == 2 and reason >= reasons.UNSPECIFIED:
-            self._session().incoming.pop(message.pid, None)  # [MQTT-4.3.3-9]
-            self.unreleased -= 1
-        self.acknowledge(kinds.PUBACK if message.qos == 1 else kinds.PUBREC, message.pid, reason)
-
-    def _first_of_qos2(self, pid: int) -> bool:
-        """Whether a QoS 2 message is new, and then its packet id taken."""
-        incoming = self._session().incoming
-        if pid in incoming:
-            return False
-        # Only MQTT 5 has told the client of a bound [MQTT-3.3.4-7].
-        if self.version == V5 and self.unreleased >= self.limits.receive_maximum:
-            raise ProtocolFault(
-                reasons.RECEIVE_MAXIMUM_EXCEEDED,
-                f"more than {self.limits.receive_maximum} messages without PUBREL",
-            )
-        incoming[pid] = True
-        self.unreleased += 1
-        return True
-
-    def _resolve_alias(self, message: Publish) -> None:
-        alias = message.alias
-        if alias > self.limits.max_topic_alias:  # [MQTT-3.3.2-9]
-            raise ProtocolFault(
-                reasons.TOPIC_ALIAS_INVALID,
-                f"topic alias {alias}, at most {self.limits.max_topic_alias} are allowed",
-            )
-        if message.topic_data:
-            if self.aliases_in is None:
-                self.aliases_in = {}
-            self.aliases_in[alias] = message.topic_data
-            return
-        known = self.aliases_in.get(alias) if self.aliases_in is not None else None
-        if known is None:
-            if self.version < V5:
-                raise ProtocolFault(reasons.TOPIC_NAME_INVALID, "the topic name is empty")
-            raise ProtocolFault(
-                reasons.PROTOCOL_ERROR, f"neither a topic name nor a known alias ({alias})"
-            )
-        message.topic_data = known
 
     def _ack(self, data: bytes, body: int, end: int, allowed: frozenset[int]) -> tuple[int, int]:
         if end - body == 2:
@@ -309,22 +231,6 @@ class Connection(Timed):
             if pid:
                 return pid, 0
         return decode.ack(data, body, end, self.version, allowed)
-
-    def _on_puback(self, data: bytes, body: int, end: int) -> None:
-        pid, _ = self._ack(data, body, end, reasons.PUBLISH_REPLIES)
-        self._session().puback(pid)
-
-    def _on_pubrel(self, data: bytes, body: int, end: int) -> None:
-        pid, _ = self._ack(data, body, end, reasons.RELEASE_REPLIES)
-        incoming = self._session().incoming
-        if pid in incoming:
-            if incoming.pop(pid):
-                self.unreleased -= 1
-            self.acknowledge(kinds.PUBCOMP, pid, 0)
-        else:
-            self.acknowledge(
-                kinds.PUBCOMP, pid, reasons.PACKET_ID_NOT_FOUND if self.version == V5 else 0
-            )
 
     # The rarer packets: the hub's rooms know what they mean
 
@@ -336,11 +242,11 @@ class Connection(Timed):
 
     def _on_subscribe(self, data: bytes, body: int, end: int) -> None:
         packet = decode.subscribe(data, body, end, self.version)
-        self.hub.subscribing.subscribe(self, self._session(), packet)
+        self.hub.subscribing.subscribe(self, self.owner(), packet)
 
     def _on_unsubscribe(self, data: bytes, body: int, end: int) -> None:
         packet = decode.unsubscribe(data, body, end, self.version)
-        self.hub.subscribing.unsubscribe(self, self._session(), packet)
+        self.hub.subscribing.unsubscribe(self, self.owner(), packet)
 
     def _on_disconnect(self, data: bytes, body: int, end: int) -> None:
         packet = decode.disconnect(data, body, end, self.version)

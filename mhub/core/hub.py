@@ -15,6 +15,7 @@ from mhub.core.admission import Admission
 from mhub.core.connection import Connection
 from mhub.core.limits import NEVER
 from mhub.core.ports import Authorizer, Events
+from mhub.core.publishing import Publishing
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
@@ -58,6 +59,7 @@ class Hub:
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
         self.admission = Admission(self)
+        self.publishing = Publishing(self)
         self.subscribing = Subscribing(self)
         self.authorizer: Authorizer | None = None
         self.sessions: dict[str, Session] = {}

@@ -1,0 +1,105 @@
+"""PUBLISH and PUBREL from a client: the way of a message in."""
+
+from typing import TYPE_CHECKING
+
+from mhub.core.connection import Connection
+from mhub.wire import reasons
+from mhub.wire.errors import ProtocolFault
+from mhub.wire.packets import PUBACK, PUBCOMP, PUBREC, V5
+from mhub.wire.publish import Publish, decode
+
+if TYPE_CHECKING:
+    from mhub.core.hub import Hub
+
+
+class Publishing:
+    def __init__(self, hub: "Hub") -> None:
+        self.hub = hub
+
+    def publish(self, connection: Connection, data: bytes, first: int, body: int, end: int) -> None:
+        """Decode a message, route it, give it to its subscribers, and acknowledge it."""
+        hub = self.hub
+        stats = hub.stats
+        allowed = connection.limits
+        stats.packets_received += 1
+        stats.publish_received += 1
+        message = decode(data, first, body, end, connection.version, allowed.max_control_size)
+        stats.publish_bytes_received += len(message.payload)
+        if message.alias or not message.topic_data:
+            self._resolve_alias(connection, message)
+        if allowed.mount_point:
+            message.topic_data = allowed.mount_point.encode("utf-8") + message.topic_data
+        route = hub.router.find(message.topic_data)
+        message.topic = route.topic
+        message.topic_field = route.topic_field
+        message.sender = connection.client_id
+        qos = message.qos
+        if qos > allowed.max_qos:  # [MQTT-3.2.2-11]
+            raise ProtocolFault(reasons.QOS_NOT_SUPPORTED, f"QoS {qos} is not supported here")
+        if message.retain and not allowed.retain_available:  # [MQTT-3.2.2-14]
+            raise ProtocolFault(reasons.RETAIN_NOT_SUPPORTED, "retain is not supported here")
+        if message.expiry_s >= 0:
+            message.expires_at = hub.now + message.expiry_s
+        if qos == 2 and not self._first_of_qos2(connection, message.pid):
+            connection.acknowledge(PUBREC, message.pid, 0)  # [MQTT-4.3.3-10]
+            return
+        reason = hub.may_publish(connection, route.topic, route.reserved)
+        if reason:
+            stats.publish_refused += 1
+        elif not hub.publish(message, route):
+            reason = reasons.NO_MATCHING_SUBSCRIBERS
+        if qos:
+            self._reply(connection, message, reason)
+
+    def _reply(self, connection: Connection, message: Publish, reason: int) -> None:
+        """PUBACK or PUBREC; MQTT 3 clients are told nothing of a refusal [MQTT-3.3.5-2]."""
+        if connection.version < V5:
+            reason = 0
+        if message.qos == 2 and reason >= reasons.UNSPECIFIED:
+            connection.owner().incoming.pop(message.pid, None)  # [MQTT-4.3.3-9]
+            connection.unreleased -= 1
+        connection.acknowledge(PUBACK if message.qos == 1 else PUBREC, message.pid, reason)
+
+    def _first_of_qos2(self, connection: Connection, pid: int) -> bool:
+        """Whether a QoS 2 message is new, and then its packet id taken."""
+        incoming = connection.owner().incoming
+        if pid in incoming:
+            return False
+        most = connection.limits.receive_maximum
+        # Only MQTT 5 has told the client of a bound [MQTT-3.3.4-7].
+        if connection.version == V5 and connection.unreleased >= most:
+            raise ProtocolFault(
+                reasons.RECEIVE_MAXIMUM_EXCEEDED, f"more than {most} messages without PUBREL"
+            )
+        incoming[pid] = True
+        connection.unreleased += 1
+        return True
+
+    def _resolve_alias(self, connection: Connection, message: Publish) -> None:
+        alias = message.alias
+        most = connection.limits.max_topic_alias
+        if alias > most:  # [MQTT-3.3.2-9]
+            raise ProtocolFault(
+                reasons.TOPIC_ALIAS_INVALID, f"topic alias {alias}, at most {most} are allowed"
+            )
+        if message.topic_data:
+            if connection.aliases_in is None:
+                connection.aliases_in = {}
+            connection.aliases_in[alias] = message.topic_data
+            return
+        known = connection.aliases_in.get(alias) if connection.aliases_in is not None else None
+        if known is None:
+            raise ProtocolFault(
+                reasons.PROTOCOL_ERROR, f"neither a topic name nor a known alias ({alias})"
+            )
+        message.topic_data = known
+
+    def release(self, connection: Connection, pid: int) -> None:
+        """PUBREL: the packet id is free for a new message [MQTT-4.3.3-11, MQTT-4.3.3-12]."""
+        incoming = connection.owner().incoming
+        if pid not in incoming:
+            connection.acknowledge(PUBCOMP, pid, reasons.PACKET_ID_NOT_FOUND)
+            return
+        if incoming.pop(pid):
+            connection.unreleased -= 1
+        connection.acknowledge(PUBCOMP, pid, 0)
