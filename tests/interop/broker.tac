@@ -7,14 +7,16 @@ import os
 from twisted.application.service import Application
 
 from mhub.tap import Options, makeService
+from mhub.wire.reasons import SUCCESS, UNSPECIFIED
 
 
 class Refusing:
-    def may_publish(self, connection: object, topic: str) -> bool:
-        return True
+    def publish(self, connection: object, topic: str) -> int:
+        return SUCCESS
 
-    def may_subscribe(self, connection: object, topic_filter: str) -> bool:
-        return topic_filter != "test/nosubscribe"
+    def subscribe(self, connection: object, topic_filter: str) -> int:
+        # Not authorized would be the better word, but the suite for MQTT 5 cannot read it.
+        return UNSPECIFIED if topic_filter == "test/nosubscribe" else SUCCESS
 
 
 options = Options()

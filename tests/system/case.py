@@ -7,7 +7,9 @@ from pathlib import Path
 from twisted.trial.unittest import SynchronousTestCase
 
 from tests.system.house import House, house
-from tests.system.process import Broker, free_port
+from tests.system.process import Broker
+
+PLAIN = '[[listeners]]\nname = "plain"\nport = 0\n'
 
 
 def place(case: SynchronousTestCase) -> Path:
@@ -52,12 +54,10 @@ class BrokerCase(SynchronousTestCase):
         directory: Path | None = None,
         application: Path | None = None,
     ) -> Broker:
-        """A broker with a plain listener on a free port; `config` stands behind it."""
+        """A broker with a plain listener; `config` stands behind it."""
         if directory is None:
             directory = place(self)
-        port = free_port()
-        head = f'[[listeners]]\nname = "plain"\nport = {port}\n'
-        broker = Broker(directory, head + config, port, application)
+        broker = Broker(directory, PLAIN + config, application)
         self.addCleanup(self._check_log, broker)
         self.addCleanup(broker.kill)
         broker.start()

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from tests.helpers.certificates import Authority
-from tests.system.process import PATIENCE_S, Broker, environment, free_port
+from tests.system.process import PATIENCE_S, Broker, environment
 
 USER, PASSWORD = "alice", "correct horse"
 
@@ -25,12 +25,12 @@ users_file = "scram-users"
 
 [[listeners]]
 name = "plain"
-port = {tcp}
+port = 0
 
 [[listeners]]
 name = "six"
 host = "::1"
-port = {tcp6}
+port = 0
 
 [[listeners]]
 name = "local"
@@ -40,7 +40,7 @@ path = "mqtt.sock"
 [[listeners]]
 name = "secure"
 transport = "tls"
-port = {tls}
+port = 0
 [listeners.tls]
 certificate = "server.crt"
 key = "server.key"
@@ -52,19 +52,19 @@ key = "other.key"
 [[listeners]]
 name = "web"
 transport = "ws"
-port = {ws}
+port = 0
 
 [[listeners]]
 name = "secure-web"
 transport = "wss"
-port = {wss}
+port = 0
 tls.certificate = "server.crt"
 tls.key = "server.key"
 
 [[listeners]]
 name = "devices"
 transport = "tls"
-port = {devices}
+port = 0
 allow_anonymous = false
 username_as_client_id = true
 [listeners.tls]
@@ -76,25 +76,25 @@ identity_as_username = "cn"
 
 [[listeners]]
 name = "proxied"
-port = {proxied}
+port = 0
 proxy_protocol = true
 
 [[listeners]]
 name = "proxied-secure"
 transport = "tls"
-port = {proxied_tls}
+port = 0
 proxy_protocol = true
 tls.certificate = "server.crt"
 tls.key = "server.key"
 
 [[listeners]]
 name = "users"
-port = {users}
+port = 0
 allow_anonymous = false
 
 [[listeners]]
 name = "small"
-port = {small}
+port = 0
 versions = ["5.0"]
 max_packet_size = 1000
 max_connections = 2
@@ -105,20 +105,20 @@ class House:
     def __init__(self) -> None:
         self.directory = Path(tempfile.mkdtemp(prefix="mhub-system-"))
         atexit.register(shutil.rmtree, self.directory, ignore_errors=True)
-        self.tcp = free_port()
-        self.tcp6 = free_port("::1")
         self.unix = str(self.directory / "mqtt.sock")
-        self.tls, self.ws, self.wss, self.devices, self.users, self.small = (
-            free_port() for _ in range(6)
-        )
-        self.proxied, self.proxied_tls = free_port(), free_port()
         self.authority = Authority("Test Authority")
         self.device_authority = Authority("Device Authority")
         self._issue()
         self._add_user()
-        self.broker = Broker(self.directory, _CONFIG.format_map(vars(self)), self.tcp)
+        self.broker = Broker(self.directory, _CONFIG)
         atexit.register(self.broker.kill)
         self.broker.start()
+        ports = self.broker.ports
+        self.tcp, self.tcp6 = ports["plain"], ports["six"]
+        self.tls, self.devices = ports["secure"], ports["devices"]
+        self.ws, self.wss = ports["web"], ports["secure-web"]
+        self.proxied, self.proxied_tls = ports["proxied"], ports["proxied-secure"]
+        self.users, self.small = ports["users"], ports["small"]
 
     def _issue(self) -> None:
         place = self.directory

@@ -1,9 +1,9 @@
 """A broker in a process of its own: `twistd mhub`, on loopback, with the log in a file."""
 
 import os
+import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,14 +18,7 @@ PATIENCE_S = 30.0
 
 POLL_S = 0.02
 
-
-def free_port(host: str = "127.0.0.1") -> int:
-    """A port that nobody listens on.  The system hands them out in turn, so it stays free."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.bind((host, 0))
-        port: int = probe.getsockname()[1]
-        return port
+_LISTENING = re.compile(r"listening on \w+://\S+:(\d+)\S* \((.+)\)")
 
 
 def wait_until(done: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
@@ -61,17 +54,16 @@ def run(command: list[str], **options: object) -> subprocess.CompletedProcess[st
 
 
 class Broker:
-    """One `twistd mhub`; `port` is that of a plain MQTT listener, which its configuration has.
+    """One `twistd mhub`, whose configuration has a plain listener of the name `plain`.
 
+    Listeners should have port 0: `ports` says by their names which ones the system gave them.
     `application` is a file for `twistd -y` that stands in for the command `mhub`; it finds the
     configuration by MHUB_CONFIG.
     """
 
-    def __init__(
-        self, directory: Path, config: str, port: int, application: Path | None = None
-    ) -> None:
+    def __init__(self, directory: Path, config: str, application: Path | None = None) -> None:
         self.directory = directory
-        self.port = port
+        self.ports: dict[str, int] = {}
         self._application = application
         self._config = directory / "broker.toml"
         self._config.write_text(config)
@@ -100,13 +92,21 @@ class Broker:
     def _answers(self) -> bool:
         if self._ended() is not None:
             raise AssertionError(f"the broker ended with {self._ended()}:\n{self.log()}")
-        try:
-            first = Raw(("127.0.0.1", self.port))
-        except ConnectionRefusedError:
+        self._find_ports()
+        if "plain" not in self.ports:
             return False
+        first = Raw(("127.0.0.1", self.port))
         first.connect("first")
         first.close()
+        self._find_ports()  # by now all of them are open
         return True
+
+    def _find_ports(self) -> None:
+        self.ports = {name: int(port) for port, name in _LISTENING.findall(self.log())}
+
+    @property
+    def port(self) -> int:
+        return self.ports["plain"]
 
     @property
     def pid(self) -> int:

@@ -13,14 +13,22 @@ PATIENCE_S = 30.0
 Address = tuple[str, int] | str
 
 
-def dial(address: Address) -> socket.socket:
-    """A connection to a host and port, or to a Unix socket's path."""
+def dial(address: Address, buffer_size: int = 0) -> socket.socket:
+    """A connection to a host and port, or to a Unix socket's path.
+
+    `buffer_size` is what the system may hold for us while we do not read; 0 is its own choice.
+    """
     if isinstance(address, str):
         sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         sock.settimeout(PATIENCE_S)
         sock.connect(address)
         return sock
-    sock = socket.create_connection(address, PATIENCE_S)
+    family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+    sock = socket.socket(family)
+    sock.settimeout(PATIENCE_S)
+    if buffer_size:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffer_size)
+    sock.connect(address)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
 
@@ -35,10 +43,11 @@ class Raw:
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
         prefix: bytes = b"",
+        buffer_size: int = 0,
     ) -> None:
         """`prefix` goes out before anything else, TLS included."""
         self.version = version
-        self.sock = dial(address)
+        self.sock = dial(address, buffer_size)
         if prefix:
             self.sock.sendall(prefix)
         if tls is not None:
@@ -57,7 +66,7 @@ class Raw:
     def receive(self) -> Packet | None:
         """The next packet; None when the broker has closed."""
         while True:
-            packet = self._next()
+            packet = self.buffered()
             if packet is not None:
                 return packet
             try:
@@ -70,7 +79,8 @@ class Raw:
                 return None
             self._data += data
 
-    def _next(self) -> Packet | None:
+    def buffered(self) -> Packet | None:
+        """The next packet that was read already, with another one."""
         data = self._data
         length = shift = 0
         for at, byte in enumerate(data[1:5], 2):

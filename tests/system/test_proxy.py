@@ -9,7 +9,6 @@ from twisted.trial.unittest import SkipTest
 
 from tests.helpers import packets
 from tests.system.case import HouseCase
-from tests.system.process import free_port, wait_until
 from tests.system.raw import Raw, closed_within, dial
 
 SIGNATURE = b"\r\n\r\n\0\r\nQUIT\n"
@@ -86,32 +85,29 @@ class HaproxyTests(HouseCase):
         if shutil.which("haproxy") is None:
             raise SkipTest("haproxy is not there: install haproxy")
         super().setUp()
-        self.v1, self.v2 = free_port(), free_port()
+        # It inherits its listeners, so they are there before it is.
+        self.v1, self.v2 = (socket.create_server(("127.0.0.1", 0)) for _ in range(2))
+        self.addCleanup(self.v1.close)
+        self.addCleanup(self.v2.close)
         config = Path(self.mktemp())
         config.write_text(
             "defaults\n mode tcp\n timeout connect 5s\n timeout client 60s\n timeout server 60s\n"
-            f"listen v1\n bind 127.0.0.1:{self.v1}\n"
+            f"listen v1\n bind fd@{self.v1.fileno()}\n"
             f" server mhub 127.0.0.1:{self.house.proxied} send-proxy\n"
-            f"listen v2\n bind 127.0.0.1:{self.v2}\n"
+            f"listen v2\n bind fd@{self.v2.fileno()}\n"
             f" server mhub 127.0.0.1:{self.house.proxied} send-proxy-v2\n"
         )
         proxy = subprocess.Popen(
-            ["haproxy", "-db", "-q", "-f", str(config)], stderr=subprocess.DEVNULL
+            ["haproxy", "-db", "-q", "-f", str(config)],
+            stderr=subprocess.DEVNULL,
+            pass_fds=(self.v1.fileno(), self.v2.fileno()),
         )
         self.addCleanup(proxy.wait)
         self.addCleanup(proxy.kill)
-        wait_until(self._listens, "haproxy listens")
-
-    def _listens(self) -> bool:
-        try:
-            dial(("127.0.0.1", self.v2)).close()
-        except ConnectionRefusedError:
-            return False
-        return True
 
     def test_each_version(self) -> None:
-        for port in (self.v1, self.v2):
-            raw = Raw(("127.0.0.1", port))
+        for listener in (self.v1, self.v2):
+            raw = Raw(listener.getsockname())
             self.addCleanup(raw.sock.close)
             name = self.name()
             raw.connect(name)

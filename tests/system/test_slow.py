@@ -13,10 +13,25 @@ from twisted.trial.unittest import SkipTest
 from tests.helpers import packets, websocket
 from tests.helpers.certificates import Authority
 from tests.system.case import BrokerCase, HouseCase, place
-from tests.system.process import Broker, free_port
+from tests.system.process import Broker
 from tests.system.raw import Raw, closed_within, dial
 
 MIB = 1 << 20
+
+SECURE_AND_WEB = """
+[[listeners]]
+name = "secure"
+transport = "tls"
+port = 0
+tls.certificate = "server.crt"
+tls.key = "server.key"
+
+[[listeners]]
+name = "web"
+transport = "ws"
+port = 0
+
+"""
 
 
 def upgraded(sock: socket.socket) -> websocket.WebSocket:
@@ -33,7 +48,7 @@ class SlowReaderTests(BrokerCase):
     """Subscribers that never read, on each transport, beside one that does."""
 
     QUEUE = 4 * MIB
-    BATCHES, BATCH, SIZE = 300, 100, 2000  # 60 MB in all
+    BATCHES, BATCH, SIZE = 200, 100, 3000  # 60 MB in all
 
     def setUp(self) -> None:
         directory = place(self)
@@ -41,25 +56,22 @@ class SlowReaderTests(BrokerCase):
         authority.write(directory / "ca.crt")
         authority.issue("localhost", directory / "server.crt", directory / "server.key")
         self.trust = ssl.create_default_context(cafile=str(directory / "ca.crt"))
-        self.tls, self.ws = free_port(), free_port()
         self.broker = self.start(
-            f'[[listeners]]\ntransport = "tls"\nport = {self.tls}\n'
-            'tls.certificate = "server.crt"\ntls.key = "server.key"\n'
-            f'[[listeners]]\ntransport = "ws"\nport = {self.ws}\n'
-            f"[limits]\nmax_queued_bytes = {self.QUEUE}\nmax_queued_messages = 0\n"
+            SECURE_AND_WEB + f"[limits]\nmax_queued_bytes = {self.QUEUE}\nmax_queued_messages = 0\n"
             "[sys]\ninterval_s = 0.5\n",
             directory=directory,
         )
+        self.tls, self.ws = self.broker.ports["secure"], self.broker.ports["web"]
 
     def deaf(self, qos: int) -> None:
         """Subscribers that read their SUBACK and then nothing."""
-        plain = Raw(("127.0.0.1", self.broker.port))
-        secure = Raw(("localhost", self.tls), 4, self.trust, "localhost")
+        plain = Raw(("127.0.0.1", self.broker.port), buffer_size=4096)
+        secure = Raw(("localhost", self.tls), 4, self.trust, "localhost", buffer_size=4096)
         for number, raw in enumerate((plain, secure)):
             self.addCleanup(raw.sock.close)
             raw.connect(f"deaf-{qos}-{number}")
             raw.subscribe("t", qos)
-        web = upgraded(dial(("127.0.0.1", self.ws)))
+        web = upgraded(dial(("127.0.0.1", self.ws), 4096))
         self.addCleanup(web.close)
         web.send(packets.connect(f"deaf-{qos}-web"))
         self.assertEqual(0x20, web.recv(100)[0])
@@ -108,8 +120,8 @@ class FloodTests(BrokerCase):
     """Clients that ask and ask, and never read an answer: the broker stops reading from them."""
 
     def setUp(self) -> None:
-        self.ws = free_port()
-        self.broker = self.start(f'[[listeners]]\ntransport = "ws"\nport = {self.ws}\n')
+        self.broker = self.start('[[listeners]]\nname = "web"\ntransport = "ws"\nport = 0\n')
+        self.ws = self.broker.ports["web"]
 
     def check(self, sock: socket.socket, question: bytes) -> None:
         block = question * (MIB // len(question))
@@ -126,17 +138,17 @@ class FloodTests(BrokerCase):
         sock.close()
 
     def test_subscribe(self) -> None:
-        raw = Raw(("127.0.0.1", self.broker.port))
+        raw = Raw(("127.0.0.1", self.broker.port), buffer_size=4096)
         raw.connect("flood")
         self.check(raw.sock, packets.subscribe(1, ("t", 1)))
 
     def test_publish_with_qos_1(self) -> None:
-        raw = Raw(("127.0.0.1", self.broker.port))
+        raw = Raw(("127.0.0.1", self.broker.port), buffer_size=4096)
         raw.connect("flood")
         self.check(raw.sock, packets.publish("t", b"", 1, 1))
 
     def test_websocket_pings_before_a_connect(self) -> None:
-        sock = dial(("127.0.0.1", self.ws))
+        sock = dial(("127.0.0.1", self.ws), buffer_size=4096)
         upgraded(sock)
         self.check(sock, websocket.frame(websocket.PING, bytes(100)))
 
@@ -267,12 +279,8 @@ class IdleHandshakeTests(BrokerCase):
         directory = place(self)
         authority = Authority("Test Authority")
         authority.issue("localhost", directory / "server.crt", directory / "server.key")
-        tls, ws = free_port(), free_port()
         broker = self.start(
-            f'[[listeners]]\ntransport = "tls"\nport = {tls}\n'
-            'tls.certificate = "server.crt"\ntls.key = "server.key"\n'
-            f'[[listeners]]\ntransport = "ws"\nport = {ws}\n'
-            "[limits]\nconnect_timeout_s = 3\n",
+            SECURE_AND_WEB + "[limits]\nconnect_timeout_s = 3\n",
             directory=directory,
         )
         live = Raw(("127.0.0.1", broker.port))
@@ -281,8 +289,8 @@ class IdleHandshakeTests(BrokerCase):
         beginnings = (
             (broker.port, b""),
             (broker.port, packets.connect("half")[:9]),
-            (tls, bytes.fromhex("16030100c8010000c40303")),
-            (ws, websocket.request()[:60]),
+            (broker.ports["secure"], bytes.fromhex("16030100c8010000c40303")),
+            (broker.ports["web"], websocket.request()[:60]),
         )
         socks = []
         for _ in range(self.EACH):

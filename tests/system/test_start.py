@@ -12,7 +12,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub import __version__, build
 from tests.helpers.certificates import Authority
 from tests.system.case import BrokerCase, place
-from tests.system.process import free_port, run, twistd, wait_until
+from tests.system.process import run, twistd, wait_until
 from tests.system.raw import Raw
 
 
@@ -105,7 +105,7 @@ class CannotListenTests(MistakeCase):
 class CertificateTests(MistakeCase):
     def secure(self, certificate: str, key: str) -> str:
         return (
-            f'[[listeners]]\nname = "secure"\ntransport = "tls"\nport = {free_port()}\n'
+            f'[[listeners]]\nname = "secure"\ntransport = "tls"\nport = 0\n'
             f'tls.certificate = "{certificate}"\ntls.key = "{key}"\n'
         )
 
@@ -127,15 +127,15 @@ class CertificateTests(MistakeCase):
 class DaemonTests(SynchronousTestCase):
     def test_in_the_background(self) -> None:
         """Without -n, as a service of the old kind: process id and log are in files."""
-        directory, port = place(self), free_port()
+        directory = place(self)
         config, pid_file = directory / "broker.toml", directory / "mhub.pid"
-        config.write_text(f"[[listeners]]\nport = {port}\n")
+        config.write_text('[[listeners]]\ntransport = "unix"\npath = "mqtt.sock"\n')
         options = [f"--pidfile={pid_file}", "--logfile", str(directory / "mhub.log")]
         done = run([*twistd(*options), "mhub", "--config", str(config)], cwd=directory)
         self.assertEqual(0, done.returncode, done.stdout)
         pid = int(pid_file.read_text())
         self.addCleanup(lambda: pid_file.exists() and os.kill(pid, signal.SIGKILL))
-        raw = Raw(("127.0.0.1", port))
+        raw = Raw(str(directory / "mqtt.sock"))
         raw.connect("c")
         raw.subscribe("t")
         raw.publish("t", b"hello")
@@ -163,16 +163,17 @@ class ListenTests(BrokerCase):
 
     def test_a_second_broker_on_the_same_port_leaves_the_first_alone(self) -> None:
         first = self.start()
-        second = run(twistd("-n", "mhub", "--config", str(first.directory / "broker.toml")))
+        config = first.directory / "second.toml"
+        config.write_text(f"[[listeners]]\nport = {first.port}\n")
+        second = run(twistd("-n", "mhub", "--config", str(config)))
         self.assertGreater(second.returncode, 0)
         raw = Raw(("127.0.0.1", first.port))
         raw.connect("still here")
         raw.close()
 
     def test_every_address_ipv4_and_ipv6(self) -> None:
-        port = free_port("::")
-        self.start(f'[[listeners]]\nname = "all"\nhost = "::"\nport = {port}\n')
+        broker = self.start('[[listeners]]\nname = "all"\nhost = "::"\nport = 0\n')
         for host in ("127.0.0.1", "::1"):
-            raw = Raw((host, port))
+            raw = Raw((host, broker.ports["all"]))
             raw.connect(host)
             raw.close()

@@ -6,7 +6,7 @@ import time
 from tests.helpers import packets
 from tests.system.case import BrokerCase
 from tests.system.paho import V5, V311, Paho
-from tests.system.process import Broker, free_port
+from tests.system.process import Broker
 from tests.system.raw import Raw, dial
 
 SHUTTING_DOWN = 0x8B
@@ -14,8 +14,8 @@ SHUTTING_DOWN = 0x8B
 
 class GracefulTests(BrokerCase):
     def check(self, number: signal.Signals) -> None:
-        web = free_port()
-        broker = self.start(f'[[listeners]]\ntransport = "ws"\nport = {web}\n')
+        broker = self.start('[[listeners]]\nname = "web"\ntransport = "ws"\nport = 0\n')
+        web = broker.ports["web"]
         five = Raw(("127.0.0.1", broker.port), 5)
         five.connect("five")
         three = Raw(("127.0.0.1", broker.port), 4)

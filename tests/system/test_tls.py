@@ -7,7 +7,6 @@ from cryptography.x509 import load_pem_x509_certificate
 
 from tests.helpers.certificates import Authority
 from tests.system.case import BrokerCase, HouseCase, place
-from tests.system.process import free_port
 from tests.system.raw import Raw, closed_within
 
 
@@ -111,12 +110,12 @@ class ReloadTests(BrokerCase):
         self.authority = Authority("Test Authority")
         self.authority.write(self.place / "ca.crt")
         self.first = self.issue()
-        self.port = free_port()
         self.broker = self.start(
-            f'[[listeners]]\nname = "secure"\ntransport = "tls"\nport = {self.port}\n'
+            '[[listeners]]\nname = "secure"\ntransport = "tls"\nport = 0\n'
             'tls.certificate = "server.crt"\ntls.key = "server.key"\n',
             directory=self.place,
         )
+        self.port = self.broker.ports["secure"]
 
     def issue(self) -> int:
         place = self.place
