@@ -328,16 +328,16 @@ class Defects(TestCase):
 class Authorization(Case):
     """The hub asks once a publish and once a filter, and tells those who may know."""
 
-    class Nobody:
-        def may_publish(self, connection: Connection, topic: str) -> bool:
-            return topic != "secret"
+    class NoSecrets:
+        def publish(self, connection: Connection, topic: str) -> int:
+            return reasons.NOT_AUTHORIZED if topic == "secret" else 0
 
-        def may_subscribe(self, connection: Connection, topic_filter: str) -> bool:
-            return topic_filter != "secret"
+        def subscribe(self, connection: Connection, topic_filter: str) -> int:
+            return reasons.NOT_AUTHORIZED if topic_filter == "secret" else 0
 
     def setUp(self) -> None:
         super().setUp()
-        self.world.hub.authorizer = self.Nobody()
+        self.world.hub.authorizer = self.NoSecrets()
 
     def test_publishing(self) -> None:
         self.watcher.subscribe("#")
