@@ -3,6 +3,7 @@
 configuration -> hub (core) -> net service (listeners)
 """
 
+import gc
 import secrets
 import signal
 import sys
@@ -76,6 +77,9 @@ class Broker(MultiService):
             sys.exit(str(error))
 
     def startService(self) -> None:
+        # What is there now stays: no garbage collection need look at it again.
+        gc.collect()
+        gc.freeze()
         self._log.info("{build}", build=build.describe())
         for warning in self._warnings:
             self._log.warn("{warning}", warning=warning)

@@ -51,6 +51,29 @@ UNLIMITED: Final = 1 << 28
 """More than any packet has."""
 
 
+class Gone:
+    """The outlet of a connection that has ended: takes everything, does nothing.
+
+    In the place of the real one it breaks the circle of references between the two, so that both
+    are freed at once and not by a garbage collection.
+    """
+
+    def write(self, data: bytes) -> bool:
+        return True
+
+    def close(self, linger: bool) -> None:
+        pass
+
+    def pause(self) -> None:
+        pass
+
+    def resume(self) -> None:
+        pass
+
+
+GONE: Final = Gone()
+
+
 class Connection(Timed):
     def __init__(self, hub: "Hub", outlet: Outlet, allowed: Limits, now: float) -> None:
         super().__init__()
@@ -505,6 +528,7 @@ class Connection(Timed):
 
     def _gone(self, ready: bool, reason: int, text: str) -> None:
         self.hub.wheel.disarm(self)
+        self.outlet = GONE
         self.out = []
         self.partial = None
         if ready:

@@ -53,6 +53,7 @@ class Retained:
         else:
             one = self.tree.get(topic_filter)
             found = [one] if one is not None else []
+            self.tree.visited = 10
         if self.expiring:
             found = [m for m in found if not m.expires_at or m.expires_at > now]
         return found
