@@ -13,7 +13,7 @@ from tests.system.case import BrokerCase
 from tests.system.raw import Raw
 
 CLIENTS = 5000
-LONGEST_GAP = 2500
+LONGEST_GAP = 2000
 """So many clients may be let in between two messages of the live traffic: far more than a turn of
 the broker does, as this process may have to wait for its turn, too; but not all of them."""
 
