@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+NOISE = ("INFO:", "WARNING:", '"', "#")
 KEPT = Path(__file__).resolve().parents[2] / "build" / "fuzz"
 
 
@@ -24,16 +25,25 @@ def main() -> int:
         return 0
     from tests.fuzz.targets import TARGETS
 
-    failed = []
-    for target in options.targets or TARGETS:
-        if target not in TARGETS:
-            sys.exit(f"no target {target!r}; there are {', '.join(TARGETS)}")
-        print(f"\n== {target}, {options.seconds} s", flush=True)
-        command = [sys.executable, "-m", "tests.fuzz.atheris_run", "--inside", target]
-        if subprocess.run([*command, "--seconds", str(options.seconds)]).returncode:
-            failed.append(target)
-    print(f"\nfindings: {', '.join(failed)}, in {KEPT}" if failed else "\nno findings")
+    wanted = options.targets or list(TARGETS)
+    if unknown := [name for name in wanted if name not in TARGETS]:
+        sys.exit(f"no target {unknown[0]!r}; there are {', '.join(TARGETS)}")
+    failed = [name for name in wanted if not _run(name, options.seconds)]
+    print(f"findings: {', '.join(failed)}, in {KEPT}" if failed else "no findings")
     return 1 if failed else 0
+
+
+def _run(name: str, seconds: int) -> bool:
+    """One target in a process of its own, as libFuzzer wants it; whether nothing was found."""
+    print(f"{name}, {seconds} s", flush=True)
+    command = [sys.executable, "-m", "tests.fuzz.atheris_run", "--inside", name]
+    command += ["--seconds", str(seconds)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if not line.startswith(NOISE):
+                print("   ", line, end="", flush=True)
+    return process.returncode == 0
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
