@@ -63,6 +63,17 @@ class GracefulTests(BrokerCase):
         after.close()
         self.assertEqual(0, broker.stop())
 
+    def test_sighup_is_no_reason_to_stop(self) -> None:
+        """There may be no certificate to read again."""
+        broker = self.start()
+        raw = Raw(("127.0.0.1", broker.port))
+        self.addCleanup(raw.sock.close)
+        raw.connect("c")
+        broker.signal(signal.SIGHUP)
+        raw.ping()
+        raw.ping()
+        self.assertEqual(0, broker.stop())
+
     def test_what_was_written_leaves_whole(self) -> None:
         """A client that reads late gets whole packets, and DISCONNECT as the last one."""
         broker = self.start("[net]\nshutdown_timeout_s = 30\n")
