@@ -4,12 +4,28 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from tests.system.house import House, house
 from tests.system.process import Broker
 
 PLAIN = '[[listeners]]\nname = "plain"\nport = 0\n'
+
+# Their certificate has to be in the broker's directory.
+SECURE_AND_WEB = """
+[[listeners]]
+name = "secure"
+transport = "tls"
+port = 0
+tls.certificate = "server.crt"
+tls.key = "server.key"
+
+[[listeners]]
+name = "web"
+transport = "ws"
+port = 0
+
+"""
 
 
 def place(case: SynchronousTestCase) -> Path:
@@ -36,6 +52,10 @@ class HouseCase(SynchronousTestCase):
         """A new client id."""
         self._clients += 1
         return f"{self.topic}-{self._clients}"
+
+    def need_ipv6(self) -> None:
+        if not self.house.ipv6:
+            raise SkipTest("this machine has no IPv6")
 
     def logged(self, text: str) -> str:
         """Wait for the line with this text, written since the test began."""

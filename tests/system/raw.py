@@ -5,7 +5,7 @@ import ssl
 import time
 from typing import Any
 
-from tests.helpers import packets
+from tests.helpers import packets, websocket
 from tests.helpers.packets import Packet
 
 PATIENCE_S = 30.0
@@ -31,6 +31,16 @@ def dial(address: Address, buffer_size: int = 0) -> socket.socket:
     sock.connect(address)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return sock
+
+
+def upgraded(sock: socket.socket) -> websocket.WebSocket:
+    """The WebSocket on a connection that was just made."""
+    sock.sendall(websocket.request())
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        head += sock.recv(1)
+    assert head.startswith(b"HTTP/1.1 101 "), head
+    return websocket.WebSocket(sock)
 
 
 class Raw:

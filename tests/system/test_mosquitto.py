@@ -53,6 +53,10 @@ class TcpTests(Transports, MosquittoCase):
 class Ipv6Tests(Transports, MosquittoCase):
     way = "six"
 
+    def setUp(self) -> None:
+        super().setUp()
+        self.need_ipv6()
+
 
 class UnixTests(Transports, MosquittoCase):
     way = "unix"
@@ -104,6 +108,7 @@ class UseTests(MosquittoCase):
         self.assertEqual(["gone"], heir.lines())
 
     def test_messages_cross_transports_and_versions(self) -> None:
+        self.need_ipv6()
         ways = ("tcp", "six", "unix", "tls")
         subscribers = [
             Subscriber(self, 4, *self.to(way), "-V", version, "-t", self.topic, "-q", "1")

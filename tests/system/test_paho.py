@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from typing import Any
+from zlib import crc32
 
 from paho.mqtt.packettypes import PacketTypes
 
@@ -60,7 +61,7 @@ class _Case(Flows, HouseCase):
     def name(self) -> str:
         # MQTT 3.1 allows 23 characters.
         self._clients += 1
-        return f"{hash(self.topic) & 0xFFFFFFFFFFF:x}-{self._clients}"
+        return f"{crc32(self.topic.encode()):x}-{self._clients}"
 
     def client(self, **options: Any) -> Paho:
         house = self.house
@@ -72,6 +73,8 @@ class _Case(Flows, HouseCase):
             "WebSocket": (("127.0.0.1", house.ws), "websockets", False),
             "SecureWebSocket": (("localhost", house.wss), "websockets", True),
         }
+        if self.way == "Tcp6":
+            self.need_ipv6()
         address, transport, secure = ways[self.way]
         tls = house.trust() if secure else None
         return Paho(self, address, self.name(), self.version, transport, tls, **options)

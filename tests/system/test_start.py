@@ -7,11 +7,12 @@ import socket
 import stat
 import sys
 
-from twisted.trial.unittest import SynchronousTestCase
+from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from mhub import __version__, build
 from tests.helpers.certificates import Authority
 from tests.system.case import BrokerCase, place
+from tests.system.house import has_ipv6
 from tests.system.process import run, twistd, wait_until
 from tests.system.raw import Raw
 
@@ -172,6 +173,8 @@ class ListenTests(BrokerCase):
         raw.close()
 
     def test_every_address_ipv4_and_ipv6(self) -> None:
+        if not has_ipv6():
+            raise SkipTest("this machine has no IPv6")
         broker = self.start('[[listeners]]\nname = "all"\nhost = "::"\nport = 0\n')
         for host in ("127.0.0.1", "::1"):
             raw = Raw((host, broker.ports["all"]))
