@@ -158,7 +158,8 @@ class WebSocketLayer:
         try:
             payload = framer.receive(data)
         except WebSocketFault as fault:
-            self._last = framer.close_frame(fault.code, fault.text)
+            # What it had asked for before the wrong frame is still answered.
+            self._last = b"".join(framer.replies) + framer.close_frame(fault.code, fault.text)
             raise LayerEnd(f"WebSocket: {fault.text}", fault.carried) from fault
         if framer.replies:
             self._replies += b"".join(framer.replies)
