@@ -1,6 +1,7 @@
 """The socket loop for tests: real loopback sockets, one thread, a clock of the test's own."""
 
 import itertools
+import select
 import socket
 import time
 from collections.abc import Callable
@@ -33,6 +34,12 @@ class Full(socket.socket):
         return super().accept()
 
 
+def _narrow(sock: socket.socket) -> None:
+    """Small buffers, so that little fills them."""
+    for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):
+        sock.setsockopt(socket.SOL_SOCKET, buffer, 32768)
+
+
 class Case(TestCase):
     def setUp(self) -> None:
         self.start()
@@ -52,8 +59,7 @@ class Case(TestCase):
         self.loop = Loop(self.hub, self.diary, self.clock)
         self.addCleanup(self.loop.close)
         self.listener = Full()
-        for buffer in (socket.SO_SNDBUF, socket.SO_RCVBUF):  # so that little fills them
-            self.listener.setsockopt(socket.SOL_SOCKET, buffer, 32768)
+        _narrow(self.listener)
         self.listener.bind(("127.0.0.1", 0))
         self.listener.listen(1024)
         self.listener.setblocking(False)
@@ -63,7 +69,7 @@ class Case(TestCase):
     def dial(self) -> socket.socket:
         """A connection to the listener, not yet accepted."""
         sock = socket.socket()
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 32768)
+        _narrow(sock)
         sock.connect(self.listener.getsockname())
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.setblocking(False)
@@ -133,6 +139,32 @@ class Case(TestCase):
 
         self.until(ended, f"the broker does not close, after {data[:50]!r}")
         return data
+
+    def hear(self, sock: socket.socket, size: int) -> bytes:
+        """The next bytes, which the broker has written already: no turn of it is run."""
+        ready, _, _ = select.select([sock], [], [], PATIENCE_S)
+        self.assertTrue(ready, "nothing was written")
+        return sock.recv(size)
+
+    def flood(self, sock: socket.socket, packet: bytes, check: Callable[[], None]) -> int:
+        """Send a packet again and again until the broker takes no more; how many bytes it was."""
+        stream = packet * 500
+        sent = idle = 0
+        deadline = time.monotonic() + PATIENCE_S
+        while idle < 20:
+            try:
+                sent += sock.send(stream[sent % len(stream) :])
+                idle = 0
+            except BlockingIOError:
+                idle += 1
+            self.quiet()
+            check()
+            self.assertLess(time.monotonic(), deadline, "the broker takes it without end")
+        return sent
+
+    def land(self) -> None:
+        """Loopback may hand over what was sent a moment later; a test that counts turns waits."""
+        time.sleep(0.003)
 
     def ping(self, sock: socket.socket) -> None:
         sock.send(p.pingreq())

@@ -6,7 +6,6 @@ import select
 import socket
 import struct
 import tempfile
-import time
 
 from mhub.core.connection import Connection
 from mhub.core.limits import Limits
@@ -26,9 +25,10 @@ class Accepting(Case):
         storm = [self.dial() for _ in range(50)]
         for turn in range(1, 6):
             live.send(p.pingreq())
+            self.land()
             self.loop.turn()
             self.assertEqual(len(self.loop.links), 1 + 8 * turn)
-            self.assertEqual(live.recv(10), b"\xd0\0")
+            self.assertEqual(self.hear(live, 10), b"\xd0\0")
         self.until(lambda: len(self.loop.links) == 51)
         self.assertEqual(len(storm), 50)
 
@@ -53,6 +53,7 @@ class Accepting(Case):
         live = self.client("live")
         self.listener.problem = OSError(errno.EMFILE, "Too many open files")
         late = self.dial()
+        self.land()
         self.loop.turn()
         self.assertEqual(self.reports("accept failed")[0][2], "Too many open files")
         for _ in range(5):  # no busy loop: the listener is not asked again
@@ -73,6 +74,7 @@ class Accepting(Case):
     def test_closed_while_paused(self) -> None:
         self.listener.problem = OSError(errno.ENFILE, "Too many open files in system")
         self.dial()
+        self.land()
         self.loop.turn()
         self.loop.stop_listening()
         self.clock.now += ACCEPT_PAUSE_S + 0.1
@@ -82,6 +84,7 @@ class Accepting(Case):
     def test_one_that_gave_up_before_it_was_accepted(self) -> None:
         self.listener.problem = OSError(errno.ECONNABORTED, "Software caused connection abort")
         self.dial()
+        self.land()
         self.loop.turn()
         self.assertEqual(self.reports("accept failed"), [])
         self.listener.problem = None
@@ -160,10 +163,11 @@ class Reading(Case):
             except BlockingIOError:
                 pass
             calm.send(p.pingreq())
+            self.land()
             before = self.hub.stats.bytes_received
             self.loop.turn()
             self.assertLessEqual(self.hub.stats.bytes_received - before, READ_SIZE + 2)
-            self.assertEqual(calm.recv(10), b"\xd0\0")
+            self.assertEqual(self.hear(calm, 10), b"\xd0\0")
 
     def test_more_ready_sockets_than_a_turn_takes(self) -> None:
         count = EVENTS_PER_TURN + 40
@@ -171,9 +175,10 @@ class Reading(Case):
         self.quiet()
         for sock in clients:
             sock.send(p.pingreq())
+        self.land()
         self.assertTrue(self.loop.turn(), "there is more to do")
         self.loop.turn()
-        self.assertEqual([sock.recv(10) for sock in clients], [b"\xd0\0"] * count)
+        self.assertEqual([self.hear(sock, 10) for sock in clients], [b"\xd0\0"] * count)
 
     def test_a_turn_says_whether_more_is_to_do(self) -> None:
         self.start(work_per_turn=10)
@@ -279,20 +284,14 @@ class Writing(Case):
         """Beyond a bound nothing more is read from such a client: TCP pushes back."""
         sock = self.client("c")
         link = self.link("c")
-        pings = p.pingreq() * 50_000
-        poured = 0
-        idle = 0
-        while idle < 20:
-            try:
-                poured += sock.send(pings)
-                idle = 0
-            except BlockingIOError:
-                idle += 1
-            self.quiet()
+
+        def bounded() -> None:
+            held = len(link.unsent) + sum(map(len, link.connection.out))
+            self.assertLess(held, 1 << 20)
+
+        sent = self.flood(sock, p.pingreq(), bounded)
         self.assertFalse(link.mask & IN)
-        held = len(link.unsent) + sum(map(len, link.connection.out))
-        self.assertLess(held, 1 << 20)
-        self.receive(sock, poured // 2 * 2)
+        self.receive(sock, sent // 2 * 2)
         self.assertTrue(link.mask & IN)
 
     def test_control_frames_that_nobody_reads(self) -> None:
@@ -304,16 +303,8 @@ class Writing(Case):
         self.quiet()
         (link,) = self.loop.links.values()
         ping = b"\x89\xfd" + bytes(4) + bytes(125)
-        idle = 0
-        while idle < 20:
-            try:
-                sock.send(ping * 500)
-                idle = 0
-            except BlockingIOError:
-                idle += 1
-            self.quiet()
-            self.assertLess(len(link.unsent), 1 << 20)
-        self.assertFalse(link.mask & IN)
+        self.flood(sock, ping, lambda: self.assertLess(len(link.unsent), 1 << 20))
+        self.assertFalse(link.mask & IN or link.closing)
 
 
 class Closing(Case):
@@ -396,7 +387,7 @@ class Closing(Case):
         self.loop.close()
         self.assertEqual((self.loop.links, self.acceptor.connections), ({}, 0))
         for sock in socks:
-            self.assertEqual(sock.recv(10), b"")
+            self.assertEqual(self.hear(sock, 10), b"")
         self.loop.epoll = select.epoll()  # for the clean-up
 
 
@@ -419,11 +410,11 @@ class Descriptors(Case):
         self.until(lambda: len(self.loop.links) == 2)
         self.quiet()  # events come in the order in which their sockets become ready
         thief.send(p.connect("victim"))
-        time.sleep(0.002)
+        self.land()
         newcomer = self.dial()
-        time.sleep(0.002)
+        self.land()
         victim.send(p.pingreq())
-        time.sleep(0.002)
+        self.land()
         self.loop.turn()
         newcomer.send(p.connect("newcomer"))
         self.assertEqual(self.receive(newcomer, 4), b"\x20\x02\0\0")
