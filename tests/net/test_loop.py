@@ -32,6 +32,24 @@ class Accepting(Case):
         self.until(lambda: len(self.loop.links) == 51)
         self.assertEqual(len(storm), 50)
 
+    def test_a_few_handshakes_a_turn(self) -> None:
+        """Those who are not connected yet do not stand before those who are."""
+        live = self.client("live")
+        storm = [self.dial() for _ in range(40)]
+        self.until(lambda: len(self.loop.links) == 41)
+        self.loop.accepts_per_turn = 8
+        for number, sock in enumerate(storm):
+            sock.send(p.connect(f"c{number}"))
+        for turn in range(1, 5):
+            live.send(p.pingreq())
+            self.land()
+            self.loop.turn()
+            self.assertEqual(self.hub.connected, 1 + 8 * turn)
+            self.assertEqual(self.hear(live, 10), b"\xd0\0")
+        for sock in storm:
+            self.receive(sock, 4)
+            self.ping(sock)
+
     def test_the_limit_of_a_listener(self) -> None:
         self.acceptor.max_connections = 2
         first, _ = self.client("a"), self.client("b")
@@ -443,6 +461,55 @@ class Defects(Case):
         self.ping(live)
         self.assertEqual(len(self.loop.links), 1)
         self.ping(self.client("next"))
+
+
+class Serving(Case):
+    """Turn after turn, while whoever else waits for this thread does not need it."""
+
+    def pipe(self) -> tuple[int, int]:
+        reader, writer = os.pipe()
+        for fd in (reader, writer):
+            self.addCleanup(os.close, fd)
+        return reader, writer
+
+    def test_until_somebody_else_is_called(self) -> None:
+        reader, writer = self.pipe()
+        sock = self.client("c")
+        sock.send(p.pingreq())
+        os.write(writer, b"!")
+        self.land()
+        self.loop.serve(reader, lambda: None)
+        self.assertEqual(self.hear(sock, 10), b"\xd0\0")
+        self.loop.serve(reader, lambda: None)  # it was not read, and calls again
+
+    def test_until_somebody_elses_timer_is_due(self) -> None:
+        reader, _ = self.pipe()
+        sock = self.client("c")
+        sock.send(p.pingreq())
+        self.land()
+        self.loop.serve(reader, lambda: 0.02)
+        self.assertEqual(self.hear(sock, 10), b"\xd0\0")
+
+    def test_what_is_put_off_is_done_in_the_same_go(self) -> None:
+        self.start(work_per_turn=10)
+        self.subscribe(self.client("subscriber"), "t")
+        busy = self.client("busy")
+        busy.send(p.publish("t", b"x") * 100)
+        self.land()
+        reader, _ = self.pipe()
+        self.loop.serve(reader, lambda: 0.02)
+        self.assertEqual((self.hub.stats.publish_received, self.hub.unfinished), (100, []))
+
+    def test_a_busy_loop_still_keeps_others_times(self) -> None:
+        """With work to do all the time, one more turn is made when a timer is due, and no more."""
+        self.start(work_per_turn=1)
+        self.subscribe(self.client("subscriber"), "t")
+        busy = self.client("busy")
+        busy.send(p.publish("t", b"x") * 1000)
+        self.land()
+        reader, _ = self.pipe()
+        self.loop.serve(reader, lambda: 0.0)
+        self.assertLess(self.hub.stats.publish_received, 10)
 
 
 class Time(Case):
