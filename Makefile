@@ -29,7 +29,7 @@ run: $(VENV)/.installed
 	@.ci/start docs/examples/quickstart.toml
 
 test: $(VENV)/.compiled
-	@.ci/need clients || echo "The tests that use these clients are skipped."
+	@.ci/need clients proxy || echo "The tests that use what is missing are skipped."
 	@$(BIN)/python tests/run.py
 
 bench: $(VENV)/.compiled
