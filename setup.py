@@ -52,7 +52,7 @@ def package(ext_modules: list[Extension]) -> None:
         packages=[*find_packages(include=["mhub", "mhub.*"]), "twisted.plugins"],
         # Without this "." twistd does not find the plugin of an editable install.
         package_dir={"": "."},
-        package_data={"mhub": ["py.typed"]},
+        package_data={"mhub": ["py.typed", "store/schema/*.sql"]},
         ext_modules=ext_modules,
         zip_safe=False,
     )

@@ -133,9 +133,16 @@ def bench(argv: list[str]) -> int:
     return run(argv)
 
 
+def store(argv: list[str]) -> int:
+    from mhub.store.command import main as run
+
+    return run(argv)
+
+
 COMMANDS: Final = {
     "check-config": Command("check a configuration without starting the broker", check_config),
     "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
+    "store": Command("check, export or import sessions and messages", store),
     "bench": Command("put load on any MQTT broker and measure it", bench),
 }
 

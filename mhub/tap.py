@@ -1,9 +1,15 @@
 """`twistd mhub`: the one place where everything is wired.
 
 configuration -> hub (core) -> net service (listeners)
+                     |
+                 keeper -> store
+
+The listeners are bound while the process may still do that, and opened when the store has given the
+hub what it had.
 """
 
 import gc
+import os
 import secrets
 import signal
 import sys
@@ -11,17 +17,23 @@ import time
 from typing import Any
 
 from twisted.application.service import MultiService
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.python import usage
 
 from mhub import __version__, build
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.config import ConfigError, Settings, load, parse
 from mhub.core.hub import Hub, HubSettings
+from mhub.core.ledger import Ledger
+from mhub.core.limits import Limits
 from mhub.log import logger, set_level
 from mhub.net.listen import ListenError
 from mhub.net.report import Report
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
+from mhub.store.contract import StoreBroken
+from mhub.store.keeper import Keeper
+from mhub.store.make import make_store
 
 
 class Options(usage.Options):
@@ -45,6 +57,7 @@ def hub_settings(settings: Settings) -> HubSettings:
     wanted.route_cache_size = settings.broker.route_cache_size
     wanted.max_retained_messages = settings.broker.max_retained_messages
     wanted.max_retained_bytes = settings.broker.max_retained_bytes
+    wanted.max_queued_bytes_total = settings.broker.max_queued_bytes_total
     wanted.max_topic_levels = settings.broker.max_topic_levels
     wanted.work_per_turn = settings.net.deliveries_per_turn
     wanted.portion = settings.net.portion
@@ -59,6 +72,7 @@ class Broker(MultiService):
         super().__init__()
         self._log = logger("broker")
         self._reactor = reactor
+        self._settings = settings
         self._warnings = settings.warnings
         report = Report(settings.listeners)
         self.hub = Hub(
@@ -69,6 +83,16 @@ class Broker(MultiService):
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, report, reactor, time.monotonic)
         self.net.setServiceParent(self)
+        self.keeper: Keeper | None = None
+        if settings.store.kind != "memory":
+            self.keeper = Keeper(
+                make_store(settings.store, reactor),
+                self.hub,
+                reactor,
+                time.monotonic,
+                settings.store.retry_s,
+                self.net.wake,
+            )
 
     def privilegedStartService(self) -> None:
         try:
@@ -77,14 +101,47 @@ class Broker(MultiService):
             sys.exit(str(error))
 
     def startService(self) -> None:
-        # What is there now stays: no garbage collection need look at it again.
-        gc.collect()
-        gc.freeze()
         self._log.info("{build}", build=build.describe())
         for warning in self._warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
         self._reactor.callWhenRunning(self._catch_signals)
+        self._reactor.callWhenRunning(lambda: Deferred.fromCoroutine(self._open()))
+
+    async def _open(self) -> None:
+        """Let clients in, once what they left here is back."""
+        if self.keeper is not None:
+            store = self._settings.store
+            epoch = time.time() - time.monotonic()
+            ledger = Ledger(epoch, store.queue_window, store.max_pending_bytes)
+            try:
+                await self.keeper.open(time.time(), ledger, self._limits_of)
+            except StoreBroken as error:
+                self._log.critical("{error}", error=error)
+                self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
+                self._reactor.stop()
+                return
+            except CancelledError:  # stopped meanwhile
+                return
+        # What is there now stays: no garbage collection need look at it again.
+        gc.collect()
+        gc.freeze()
+        self.net.open()
+
+    def _limits_of(self, name: str) -> Limits:
+        for listener in self._settings.listeners:
+            if listener.name == name:
+                return listener.limits
+        return self._settings.limits
+
+    def stopService(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        """The clients first: the store still takes what their going changes."""
+        await super().stopService()
+        if self.keeper is not None:
+            await self.keeper.close(self._settings.net.shutdown_timeout_s)
 
     def _catch_signals(self) -> None:
         """In the place of the reactor's handlers: twistd would end by the signal that stops it."""

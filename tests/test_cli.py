@@ -14,6 +14,9 @@ from mhub import __version__
 from mhub.auth.scram import ScramMethod
 from mhub.auth.users import read_users
 from mhub.cli import COMMANDS, main
+from mhub.config.settings import StoreSettings
+from mhub.store.contract import StoreBroken
+from mhub.store.make import make_store
 
 ROOT = Path(__file__).absolute().parent.parent
 
@@ -116,7 +119,8 @@ class CheckConfigTests(CliCase):
             f"{file}: fine; 2 listeners\n"
             "  plain    mqtt://127.0.0.1:1883  at most 10 connections, anonymous clients allowed\n"
             "  ws-8083  ws://[::1]:8083/mqtt   PROXY protocol, anonymous clients allowed,"
-            ' max_packet_size = "64 KiB"\n',
+            ' max_packet_size = "64 KiB"\n'
+            f"  sessions and messages in {self.folder}/mhub-data/mhub.sqlite\n",
         )
         self.assertEqual(self.err, "")
 
@@ -191,3 +195,116 @@ class ScramUserTests(CliCase):
     def test_no_password_in_the_file(self) -> None:
         self.add("alice", "a password to look for\n")
         self.assertNotIn("a password", Path(self.users).read_text())
+
+
+class StoreTests(CliCase):
+    """`mhub store`, on SQLite; what reaches the reactor runs in a process of its own."""
+
+    LINES = (
+        '{"mhub": "store", "schema": 1}\n'
+        '{"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}\n'
+        '{"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}\n'
+        '{"kind": "session", "sid": 1, "client_id": "pump", "expiry_s": 60, "ends_at": 12.5}\n'
+        '{"kind": "retained", "topic": "r", "body": {"topic": "r", "payload": "é"}}\n'
+    )
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.config = self.file('[store]\npath = "data/x.sqlite"')
+        self.place = self.folder / "data" / "x.sqlite"
+        self.lines = self.folder / "store.jsonl"
+        self.lines.write_text(self.LINES, "utf-8")
+
+    def run_store(self, what: str, *argv: str, stdin: str | None = None) -> int:
+        ended = subprocess.run(
+            [sys.executable, "-m", "mhub", "store", what, "--config", self.config, *argv],
+            input=stdin,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+        )
+        self.out, self.err = ended.stdout, ended.stderr
+        return ended.returncode
+
+    def test_there_and_back(self) -> None:
+        """What was imported is checked and exported, also what would have expired by now."""
+        counts = "1 session, 1 message, 1 delivery, 1 retained message"
+        self.assertEqual(self.run_store("import", str(self.lines)), 0)
+        self.assertEqual(self.out, f"imported into sqlite {self.place}: {counts}\n")
+        self.assertEqual(self.run_store("check"), 0)
+        self.assertEqual(self.out, f"sqlite {self.place}: all is well; {counts}\n")
+        self.assertEqual(self.run_store("export"), 0)
+        self.assertEqual(self.out, self.LINES)
+        self.assertEqual(self.err, f"exported from sqlite {self.place}: {counts}\n")
+
+        output = self.folder / "out.jsonl"
+        self.assertEqual(self.run_store("export", "--output", str(output)), 0)
+        self.assertEqual((output.read_text("utf-8"), self.out), (self.LINES, ""))
+        left = {path.name for path in self.folder.iterdir()}
+        self.assertEqual(left, {"broker.toml", "data", "out.jsonl", "store.jsonl"})
+
+        self.assertEqual(self.run_store("import", "-", stdin=self.LINES), 1)
+        text = f"mhub store import: sqlite {self.place}: not empty; an import needs an empty store"
+        self.assertEqual(self.err, text + "\n")
+
+    def test_from_stdin(self) -> None:
+        self.assertEqual(self.run_store("import", "-", stdin=self.LINES), 0)
+        self.assertIn(": 1 session, ", self.out)
+        self.assertTrue(self.place.exists())
+
+    def test_nothing_is_written_of_a_bad_file(self) -> None:
+        self.lines.write_text(self.LINES + "{}\n")
+        self.assertEqual(
+            self.run_mhub("store", "import", "--config", self.config, str(self.lines)), 1
+        )
+        self.assertTrue(self.err.startswith(f"mhub store import: {self.lines}:6: kind: "), self.err)
+        self.assertFalse(self.place.parent.exists())
+
+    def test_output_that_cannot_be(self) -> None:
+        """An export that fails leaves the file that is there, and nothing beside it."""
+        self.run_store("import", "-", stdin=self.LINES)
+        self.place.write_bytes(b"no database" + bytes(200))
+        output = self.folder / "out.jsonl"
+        output.write_text("an earlier one")
+        self.assertEqual(self.run_store("export", "--output", str(output)), 1)
+        self.assertIn("not a database", self.err)
+        self.assertEqual(output.read_text(), "an earlier one")
+        self.assertEqual(len(list(self.folder.iterdir())), 4)
+
+    def test_nothing_there(self) -> None:
+        """To look at a store does not make one."""
+        for what in ("check", "export"):
+            self.assertEqual(self.run_mhub("store", what, "--config", self.config), 1)
+            self.assertEqual(
+                self.err, f"mhub store {what}: there is no {self.place}: nothing to {what}\n"
+            )
+        argv = ("store", "import", "--config", self.config, str(self.folder / "none"))
+        self.assertEqual(self.run_mhub(*argv), 1)
+        self.assertIn("No such file or directory", self.err)
+        self.assertFalse(self.place.parent.exists())
+
+    def test_memory(self) -> None:
+        config = self.file('[store]\nkind = "memory"')
+        for what, text in (
+            ("check", "which ends with the broker: there is nothing to check"),
+            ("export", "which ends with the broker: there is nothing to export"),
+            ("import", "nothing of an import would remain"),
+        ):
+            argv = [str(self.lines)] if what == "import" else []
+            self.assertEqual(self.run_mhub("store", what, "--config", config, *argv), 1)
+            self.assertTrue(self.err.endswith(f"{text}\n"), self.err)
+
+    def test_mistakes(self) -> None:
+        self.assertEqual(self.run_mhub("store"), 2)
+        self.assertEqual(self.run_mhub("store", "check"), 2)
+        self.assertIn("--config", self.err)
+        config = self.file('[store]\nkind = "rediss"')
+        self.assertEqual(self.run_mhub("store", "check", "--config", config), 1)
+        self.assertTrue(self.err.startswith(f"{config}:2: store.kind: expected one of"), self.err)
+
+    def test_redis_is_not_installed(self) -> None:
+        with mock.patch.dict(sys.modules, {"txredisapi": None}):
+            for name in ("mhub.store.redis", "mhub.store.redis_link"):
+                sys.modules.pop(name, None)
+            error = self.assertRaises(StoreBroken, make_store, StoreSettings(kind="redis"), None)
+        self.assertIn("pip install 'mhub[redis]'", str(error))

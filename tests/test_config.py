@@ -12,7 +12,11 @@ from twisted.trial.unittest import TestCase
 from mhub.config import ConfigError, Settings, load, parse
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.lines import line_numbers
+from mhub.config.load import STORE_KEYS
 from mhub.config.mosquitto import OPTIONS
+from mhub.config.schema import keys_of
+from mhub.config.settings import RedisSettings, StoreSettings
+from mhub.config.summary import summary
 from mhub.config.units import parse_duration, parse_size, show_duration, show_size
 from mhub.core.limits import NEVER, Limits
 from tests.helpers.certificates import Authority, write_revocations
@@ -279,7 +283,8 @@ class MistakeTests(ConfigCase):
             [sys]
             interval_s = "soon"
             """,
-            "2: verbose: unknown key; expected one of listeners, limits, sys, net, log, auth",
+            "2: verbose: unknown key; expected one of listeners, limits, store, sys, net, log,"
+            " auth",
             '4: listeners[0].prot: unknown key; did you mean "port"?',
             "5: listeners[0].max_connections: expected an integer, 0 or more, found -1",
             "7: limits.max_qos: expected an integer from 0 to 2, found 3",
@@ -520,6 +525,165 @@ class TlsTests(ConfigCase):
         (warning,) = self.settings(self.listener("", "old.crt", "old.key")).warnings
         self.assertIn("4: listeners[0].tls.certificate:", warning)
         self.assertIn("expired on", warning)
+
+
+class StoreTests(ConfigCase):
+    def redis(self, keys: str = "") -> str:
+        return f'[store]\nkind = "redis"\n[store.redis]\n{keys}'
+
+    def last_line(self, text: str) -> str:
+        return summary(self.settings(text)).split("\n")[-1].strip()
+
+    def test_defaults(self) -> None:
+        """The file is beside the configuration, wherever the broker was started."""
+        for text in ("", "[store]", '[store]\nkind = "sqlite"'):
+            store = self.settings(text).store
+            self.assertEqual(
+                store, StoreSettings(path=str(self.folder / "mhub-data" / "mhub.sqlite"))
+            )
+        self.assertEqual((store.kind, store.synchronous), ("sqlite", "full"))
+        self.assertEqual((store.max_pending_bytes, store.queue_window), (64 << 20, 256))
+        self.assertEqual(self.settings("").broker.max_queued_bytes_total, 2 << 30)
+
+    def test_without_a_file(self) -> None:
+        self.assertEqual(
+            parse("", "no file").store.path, str(Path.cwd() / "mhub-data" / "mhub.sqlite")
+        )
+
+    def test_defaults_are_allowed_values(self) -> None:
+        for kind, keys, table in (
+            ("sqlite", STORE_KEYS, "[store]"),
+            ("redis", keys_of(RedisSettings), '[store]\nkind = "redis"\n[store.redis]'),
+        ):
+            rows = [
+                f"{name} = {entry.kind.show(entry.default)}"
+                for name, entry in keys.items()
+                if not entry.kind.keys and (entry.default != "" or not entry.shown)
+            ]
+            store = self.settings("\n".join([table, *rows])).store
+            path = str(self.folder / "mhub-data" / "mhub.sqlite")
+            self.assertEqual(store, StoreSettings(kind=kind, path=path))
+
+    def test_path(self) -> None:
+        store = self.settings('[store]\npath = "x.db"\nsynchronous = "off"').store
+        self.assertEqual((store.path, store.synchronous), (str(self.folder / "x.db"), "off"))
+        self.assertProblem(
+            '[store]\npath = "."', f"2: store.path: expected a file, found the folder {self.folder}"
+        )
+
+    def test_keys_of_other_kinds(self) -> None:
+        self.assertProblem(
+            '[store]\nkind = "redis"\npath = "x"\nsynchronous = "full"',
+            "3: store.path: only for kind sqlite; this store's is redis",
+            "4: store.synchronous: only for kind sqlite; this store's is redis",
+        )
+        self.assertProblem(
+            "[store]\n[store.redis]\ndb = 1",
+            "2: store.redis: only for kind redis; this store's is sqlite",
+        )
+
+    def test_wrong_kind_is_one_problem(self) -> None:
+        self.assertProblem(
+            '[store]\nkind = "rediss"\npath = "x"\nredis = {host = "a"}',
+            '2: store.kind: expected one of "sqlite", "redis", "memory", found "rediss"'
+            ' (did you mean "redis"?)',
+        )
+
+    def test_redis_passwords(self) -> None:
+        (self.folder / "secret").write_text("pencil\n")
+        (self.folder / "empty").write_text("\n")
+        at = "store.redis"
+        redis = self.settings(self.redis('username = "u"\npassword_file = "secret"')).store.redis
+        self.assertEqual(redis.password_file, str(self.folder / "secret"))
+        self.settings(self.redis('password = "pencil"'))
+        for keys, problem in (
+            ('username = "u"', f"4: {at}.username: needs password or password_file"),
+            (
+                'password = "x"\npassword_file = "secret"',
+                f"5: {at}.password_file: not together with password",
+            ),
+            (
+                'password_file = "none"',
+                f"4: {at}.password_file: cannot read {self.folder}/none: No such file or directory",
+            ),
+            (
+                'password_file = "empty"',
+                f"4: {at}.password_file: there is no password in {self.folder}/empty",
+            ),
+        ):
+            self.assertProblem(self.redis(keys), problem)
+
+    def test_passwords_are_not_shown(self) -> None:
+        settings = self.settings(self.redis('password = "pencil"'))
+        self.assertNotIn("pencil", repr(settings) + summary(settings))
+
+    def test_sentinels(self) -> None:
+        fine = 'sentinels = ["a.example:26379", "[::1]:26379"]\nsentinel_name = "main"'
+        self.assertEqual(len(self.settings(self.redis(fine)).store.redis.sentinels), 2)
+        at = "store.redis"
+        for keys, *problems in (
+            ('sentinels = ["a:1"]', f"3: {at}.sentinel_name: missing; sentinels needs it"),
+            ('sentinel_name = "main"', f"4: {at}.sentinel_name: needs sentinels"),
+            (
+                fine + '\nhost = "b"\nport = 7',
+                f"6: {at}.host: not together with sentinels",
+                f"7: {at}.port: not together with sentinels",
+            ),
+            (
+                'sentinels = ["a", "a:1"]\nsentinel_name = "main"',
+                f'4: {at}.sentinels[0]: expected a string: "host:port", found "a"',
+            ),
+        ):
+            self.assertProblem(self.redis(keys), *problems)
+
+    def test_redis_over_tls(self) -> None:
+        authority = Authority("Test CA")
+        authority.write(self.folder / "ca.crt")
+        authority.issue("mhub", self.folder / "a.crt", self.folder / "a.key")
+        authority.issue("other", self.folder / "b.crt", self.folder / "b.key")
+        fine = 'ca = "ca.crt"\ncertificate = "a.crt"\nkey = "a.key"'
+        self.settings(self.redis("tls = true\n" + fine))
+        at = "store.redis"
+        self.assertProblem(
+            self.redis(fine),
+            f"4: {at}.ca: needs tls = true",
+            f"5: {at}.certificate: needs tls = true",
+            f"6: {at}.key: needs tls = true",
+        )
+        self.assertProblem(
+            self.redis('tls = true\nkey = "a.key"'),
+            f"3: {at}.certificate: missing; key needs it",
+        )
+        self.assertProblem(
+            self.redis('tls = true\ncertificate = "a.crt"\nkey = "b.key"\nca = "none"'),
+            f"6: {at}.key: does not belong to the certificate {self.folder}/a.crt",
+            f"7: {at}.ca: cannot read {self.folder}/none: No such file or directory",
+        )
+
+    def test_summary(self) -> None:
+        where = f"sessions and messages in {self.folder}/mhub-data/mhub.sqlite"
+        for text, line in (
+            ("", where),
+            ('[store]\nsynchronous = "normal"', where + ', synchronous = "normal"'),
+            (
+                '[store]\nkind = "memory"',
+                "sessions and messages in memory: they end with the process",
+            ),
+            (
+                self.redis('host = "::1"\ndb = 2'),
+                "sessions and messages in Redis at [::1]:6379, database 2, keys mhub:*",
+            ),
+            (
+                self.redis('host = "/run/redis.sock"'),
+                "sessions and messages in Redis at /run/redis.sock, database 0, keys mhub:*",
+            ),
+            (
+                self.redis('tls = true\nsentinels = ["a:1", "b:2"]\nsentinel_name = "main"'),
+                "sessions and messages in Redis at main, by a:1 b:2 over TLS, database 0,"
+                " keys mhub:*",
+            ),
+        ):
+            self.assertEqual(self.last_line(text), line)
 
 
 class UnitTests(TestCase):

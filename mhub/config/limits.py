@@ -142,6 +142,12 @@ class BrokerLimits:
     max_retained_bytes: int = setting(
         Size(0), 1 << 30, "How much memory the retained messages take; 0 is any."
     )
+    max_queued_bytes_total: int = setting(
+        Size(0),
+        2 << 30,
+        "How much all messages that wait in the queues of all sessions may have together; at the"
+        " bound, `queue_full` applies. 0 is any.",
+    )
     max_topic_levels: int = setting(
         Integer(1, 512), 128, "How many levels a topic or a filter may have."
     )

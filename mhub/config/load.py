@@ -6,17 +6,27 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.config.certificates import read_file
+from mhub.config.certificates import check_tls, read_file
 from mhub.config.kinds import Place
 from mhub.config.limits import LIMIT_KEYS, BrokerLimits
 from mhub.config.lines import line_numbers
 from mhub.config.listeners import Listeners, build_listeners
 from mhub.config.problems import ConfigError, Problem, Report
 from mhub.config.schema import Key, Record, Table, keys_of
-from mhub.config.settings import AuthSettings, LogSettings, NetSettings, Settings, SysSettings
+from mhub.config.settings import (
+    AuthSettings,
+    LogSettings,
+    NetSettings,
+    RedisSettings,
+    Settings,
+    StoreSettings,
+    SysSettings,
+    TlsSettings,
+)
 from mhub.core.limits import Limits
 
 BROKER_KEYS: Final = keys_of(BrokerLimits)
+STORE_KEYS: Final = keys_of(StoreSettings)
 
 TOP: Final[dict[str, Key[Any]]] = {
     "listeners": Key(
@@ -28,6 +38,7 @@ TOP: Final[dict[str, Key[Any]]] = {
         "What the broker bears as a whole, and what each client may do."
         " The latter can be set again for a listener.",
     ),
+    "store": Key(Table(STORE_KEYS), "What outlives the process, and where."),
     "sys": Key(Record(SysSettings), "The broker's statistics under `$SYS`."),
     "net": Key(Record(NetSettings), "How the sockets are served."),
     "log": Key(Record(LogSettings), "What is logged; where to is an option of `twistd`."),
@@ -70,10 +81,60 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     broker = BrokerLimits(**{name: value for name, value in given.items() if name in BROKER_KEYS})
     tables = found.pop("listeners", []) or [(place.at("listeners").item(0), {})]
     listeners = build_listeners(tables, limits)
-    settings = Settings(file=file, listeners=listeners, limits=limits, broker=broker, **found)
+    store = _build_store(found.pop("store", {}), place.at("store"))
+    settings = Settings(
+        file=file, listeners=listeners, limits=limits, broker=broker, store=store, **found
+    )
     _check_users(settings, place)
     _warn(settings, place)
     return replace(settings, warnings=tuple(found.render(file) for found in place.report.warnings))
+
+
+def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
+    store = StoreSettings(**table)
+    if "path" not in table:
+        # The default too starts from the folder of the file, not from where twistd was started.
+        store = replace(store, path=str(place.folder / store.path))
+    if place.report.covers(place.at("kind").path):
+        return store  # which keys belong to it is anyone's guess
+    for name in table:
+        only = STORE_KEYS[name].only
+        if only and store.kind not in only:
+            place.at(name).wrong(f"only for kind {' or '.join(only)}; this store's is {store.kind}")
+    if store.kind == "sqlite" and Path(store.path).is_dir():
+        place.at("path").wrong(f"expected a file, found the folder {store.path}")
+    if store.kind == "redis":
+        _check_redis(store.redis, place.at("redis"))
+    return store
+
+
+def _check_redis(redis: RedisSettings, place: Place) -> None:
+    if redis.password and redis.password_file:
+        place.at("password_file").wrong("not together with password")
+    elif redis.password_file:
+        data = read_file(redis.password_file, place.at("password_file"))
+        if data is not None and not data.strip():
+            place.at("password_file").wrong(f"there is no password in {redis.password_file}")
+    elif redis.username and not any(
+        place.report.covers(place.at(name).path) for name in ("password", "password_file")
+    ):
+        place.at("username").wrong("needs password or password_file")
+    if redis.sentinels and not redis.sentinel_name:
+        place.at("sentinel_name").wrong("missing; sentinels needs it")
+    elif redis.sentinel_name and not redis.sentinels:
+        place.at("sentinel_name").wrong("needs sentinels")
+    for name in ("host", "port") if redis.sentinels else ():
+        if getattr(redis, name) != getattr(RedisSettings(), name):
+            place.at(name).wrong("not together with sentinels")
+    given = [name for name in ("ca", "certificate", "key") if getattr(redis, name)]
+    if given and not redis.tls:
+        for name in given:
+            place.at(name).wrong("needs tls = true")
+        return
+    for name, other in (("certificate", "key"), ("key", "certificate")):
+        if other in given and name not in given and not place.report.covers(place.at(name).path):
+            place.at(name).wrong(f"missing; {other} needs it")
+    check_tls(TlsSettings(redis.certificate, redis.key, ca=redis.ca), place)
 
 
 def _check_users(settings: Settings, place: Place) -> None:

@@ -1,6 +1,6 @@
 """Where each option of mosquitto.conf went: for the documentation, and for error messages.
 
-The options of bridges, persistence and access control are outside of what these tables cover.
+The options of bridges and access control are outside of what these tables cover.
 """
 
 from typing import Final
@@ -103,6 +103,18 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "upgrade_outgoing_qos": ((), "a message never gets a higher QoS than it was published with"),
     "allow_duplicate_messages": ((), "overlapping subscriptions deliver a message once"),
     "check_retain_source": ((), "comes with access control"),
+    # The store
+    "persistence": (
+        ("store.kind",),
+        'on unless you turn it off: `"memory"`; `"sqlite"` and `"redis"` persist',
+    ),
+    "persistence_location": (("store.path",), "with the name of the file"),
+    "persistence_file": (("store.path",), "with the folder"),
+    "autosave_interval": (
+        ("store.synchronous",),
+        "all is stored as it happens; what a loss of power may cost is a choice",
+    ),
+    "autosave_on_changes": (("store.synchronous",), "the same"),
     # The broker
     "sys_interval": (("sys.interval_s",), ""),
     "password_file": (

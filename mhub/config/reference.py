@@ -96,8 +96,8 @@ def _default(entry: Key[Any]) -> str:
 
 def _mosquitto() -> Iterator[str]:
     yield from ["", "## Coming from mosquitto.conf", ""]
-    yield "A dash says that mhub does not offer it. Bridges, persistence and access control are"
-    yield "not in this table."
+    yield "A dash says that mhub does not offer it. Bridges and access control are not in this"
+    yield "table."
     yield from ["", "| mosquitto.conf | mhub | |", "| --- | --- | --- |"]
     for option, (ours, note) in OPTIONS.items():
         yield f"| `{option}` | {', '.join(f'`{key}`' for key in ours) or '-'} | {note} |"

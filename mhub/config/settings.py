@@ -3,6 +3,7 @@
 The classes are frozen: a reload makes new ones.  What stands in `setting(...)` is the reference.
 """
 
+import re
 from dataclasses import dataclass, field
 
 from mhub.config.kinds import (
@@ -24,6 +25,7 @@ TRANSPORTS = ("tcp", "tls", "ws", "wss", "unix")
 INTERNET = ("tcp", "tls", "ws", "wss")
 WEB = ("ws", "wss")
 SECURE = ("tls", "wss")
+STORES = ("sqlite", "redis", "memory")
 PORTS = {"tcp": 1883, "tls": 8883}
 CIPHERSUITES = (
     "TLS_AES_256_GCM_SHA384",
@@ -32,6 +34,10 @@ CIPHERSUITES = (
     "TLS_AES_128_CCM_SHA256",
     "TLS_AES_128_CCM_8_SHA256",
 )
+
+
+def _is_address(text: str) -> bool:
+    return re.fullmatch(r"(?:[^\s:\[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}", text) is not None
 
 
 @dataclass(frozen=True)
@@ -191,6 +197,109 @@ class ListenerSettings:
         return f"{scheme}://{host}:{self.port}" + (self.http_path if self.transport in WEB else "")
 
 
+@dataclass(frozen=True, repr=False)  # no repr: it would show the password
+class RedisSettings:
+    host: str = setting(
+        Text(empty=False),
+        "127.0.0.1",
+        "The server: a name, an address, or the path of a Unix socket.",
+    )
+    port: int = setting(Integer(1, 65535), 6379, "Its port.")
+    username: str = setting(
+        Text(), "", "The user to log in as, with a password.", shown="Redis' default user"
+    )
+    password: str = setting(Text(), "", "The password, if the server wants one.", shown="none")
+    password_file: str = setting(
+        FilePath(),
+        "",
+        "A file with the password, in the place of `password`; read when the broker starts.",
+        shown="none",
+    )
+    db: int = setting(Integer(0), 0, "The number of the database.")
+    prefix: str = setting(
+        Text(empty=False),
+        "mhub:",
+        "What the names of all keys begin with. Each broker on a server needs its own.",
+    )
+    tls: bool = setting(Boolean(), False, "Whether the connection is encrypted.")
+    ca: str = setting(
+        FilePath(),
+        "",
+        "The authorities that the server's certificate must come from, in one PEM file.",
+        shown="the system's",
+    )
+    certificate: str = setting(
+        FilePath(), "", "The certificate to show to the server, as a PEM file.", shown="none"
+    )
+    key: str = setting(
+        FilePath(), "", "Its private key, as a PEM file without a passphrase.", shown="none"
+    )
+    sentinels: tuple[str, ...] = setting(
+        ListOf(Text(empty=False, check=_is_address, what='"host:port"')),
+        (),
+        "Sentinels to ask for the server, in the place of `host` and `port`.",
+    )
+    sentinel_name: str = setting(
+        Text(), "", "What the sentinels call the server.", shown="none; needed with `sentinels`"
+    )
+    timeout_s: float = setting(
+        Seconds(0.1, 3600), 5.0, "How long to wait for a connection and for each answer."
+    )
+
+    @property
+    def address(self) -> str:
+        """Where to find the server, for people."""
+        if self.sentinels:
+            return f"{self.sentinel_name}, by {' '.join(self.sentinels)}"
+        if self.host.startswith("/"):
+            return self.host
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True)
+class StoreSettings:
+    kind: str = setting(
+        Choice(*STORES),
+        "sqlite",
+        "Where sessions, queued and retained messages are kept; `memory` ends with the process.",
+    )
+    path: str = setting(
+        FilePath(),
+        "mhub-data/mhub.sqlite",
+        "The file; its folder is made when it is missing. Without a configuration, a relative path"
+        " starts from the working directory.",
+        only=("sqlite",),
+    )
+    synchronous: str = setting(
+        Choice("full", "normal", "off"),
+        "full",
+        "What is safe. `full` survives a loss of power. `normal` survives a crash of mhub or its"
+        " kill; a loss of power may cost the last moments. `off` leaves it to the system: a crash"
+        " of the machine may damage the file.",
+        only=("sqlite",),
+    )
+    max_pending_bytes: int = setting(
+        Size(64 << 10),
+        64 << 20,
+        "How much may wait to be stored. Beyond, nothing more is read from publishers of QoS 1 and"
+        " 2 until the store has caught up.",
+    )
+    queue_window: int = setting(
+        Integer(16, 1_000_000),
+        256,
+        "How many messages of a session's queue are held in memory; the rest is only in the store.",
+    )
+    retry_s: float = setting(
+        Seconds(0.1, 3600),
+        1.0,
+        "How long to wait after the store failed until it is tried again. The wait grows up to ten"
+        " times that.",
+    )
+    redis: RedisSettings = setting(  # noqa: RUF009 (makes a field)
+        Record(RedisSettings), RedisSettings(), "The Redis server.", only=("redis",)
+    )
+
+
 @dataclass(frozen=True)
 class SysSettings:
     interval_s: float = setting(
@@ -252,6 +361,7 @@ class Settings:
     listeners: tuple[ListenerSettings, ...] = ()
     limits: Limits = field(default_factory=Limits)  # of a listener that overrides none
     broker: BrokerLimits = field(default_factory=BrokerLimits)
+    store: StoreSettings = field(default_factory=StoreSettings)
     sys: SysSettings = field(default_factory=SysSettings)
     net: NetSettings = field(default_factory=NetSettings)
     log: LogSettings = field(default_factory=LogSettings)

@@ -1,11 +1,11 @@
 """What a configuration comes to, in a few lines for `mhub check-config`."""
 
 from mhub.config.limits import LIMIT_KEYS
-from mhub.config.settings import ListenerSettings, Settings
+from mhub.config.settings import ListenerSettings, Settings, StoreSettings
 
 
 def summary(settings: Settings) -> str:
-    """The listeners, what is special about each, and how clients log in."""
+    """The listeners, what is special about each, the store, and how clients log in."""
     count = len(settings.listeners)
     lines = [f"{settings.file}: fine; {count} listener" + ("s" if count > 1 else "")]
     width = max(len(listener.name) for listener in settings.listeners)
@@ -13,9 +13,23 @@ def summary(settings: Settings) -> str:
     for listener in settings.listeners:
         text = ", ".join(_special(listener, settings))
         lines.append(f"  {listener.name:<{width}}  {listener.address:<{address}}  {text}".rstrip())
+    lines.append(f"  {_store(settings.store)}")
     if settings.auth.scram is not None:
         lines.append(f"  SCRAM-SHA-256 users from {settings.auth.scram.users_file}")
     return "\n".join(lines)
+
+
+def _store(store: StoreSettings) -> str:
+    if store.kind == "memory":
+        return "sessions and messages in memory: they end with the process"
+    if store.kind == "redis":
+        secure = " over TLS" if store.redis.tls else ""
+        return (
+            f"sessions and messages in Redis at {store.redis.address}{secure},"
+            f" database {store.redis.db}, keys {store.redis.prefix}*"
+        )
+    safety = "" if store.synchronous == "full" else f', synchronous = "{store.synchronous}"'
+    return f"sessions and messages in {store.path}{safety}"
 
 
 def _special(listener: ListenerSettings, settings: Settings) -> list[str]:

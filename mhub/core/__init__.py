@@ -17,7 +17,10 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     publishing  PUBLISH, PUBREL: the way of a message in
     subscribing SUBSCRIBE, UNSUBSCRIBE
     retained    retained messages
+    journal     what a store keeps, as records and batches of changes
+    ledger      what changed since the last batch, and what may not be said before it is safe
     hub         owns all of it; publish, flush, tick
+    restore     a hub from what a store has
     sys         the $SYS topics
 
     Connection.receive(data, now) -> Publishing.publish -> Hub.publish -> Session.deliver

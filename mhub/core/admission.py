@@ -184,6 +184,8 @@ class Admission:
             answer = self._capabilities(connection, packet, expiry_s, assigned, auth_data)
             if len(encode.connack_v5(False, 0, answer)) > connection.max_packet_out:
                 raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
+        before = hub.sessions.get(client_id)
+        stored = before is not None and before.sid != 0
         session, present = hub.attach(connection, packet.clean)
         session.username = username
         session.expiry_s = expiry_s
@@ -198,6 +200,10 @@ class Admission:
         if keepalive_s:
             hub.wheel.arm(connection, hub.now + 1.5 * keepalive_s)
         connection.state = READY
+        if hub.ledger is not None and (stored or expiry_s):
+            if session.sid or expiry_s:
+                hub.ledger.session(session)
+            connection.mute(hub.ledger.mark())
         if packet.version < V5:
             # MQTT 3.1 has no Session Present.
             connection.write(encode.connack_v3(present and packet.version != V31, 0))

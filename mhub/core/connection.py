@@ -3,13 +3,16 @@
     receive(data, now)   everything that one read brought; cuts it into packets and acts on each
     out                  frames that wait for the end of the turn, when the hub flushes them at once
     blocked              the socket takes no more: publishes wait in the session's queue meanwhile
+    held                 frames that promise something which is not safe in the store yet
 
 States: NEW -> (AUTHENTICATING ->) READY -> CLOSED.  A fault of the peer ends in fail(): the reason
 goes to an MQTT 5 client, the connection closes, the will is published.
 """
 
+from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mhub.core.ledger import Held, Keeping
 from mhub.core.limits import Limits
 from mhub.core.ports import Exchange, Outlet
 from mhub.core.timers import Timed
@@ -37,6 +40,9 @@ PROGRESS: Final = 1024
 
 HELD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
+
+HELD_MOST: Final = 1000
+"""Promises that wait for the store; beyond, nothing more is read from the client."""
 
 ENOUGH: Final = 1024 * 1024
 """Bytes that gather for one client in a turn; what comes on top waits for the next."""
@@ -102,6 +108,9 @@ class Connection(Timed):
         self.dirty = False
         self.blocked = False
         self.held_bytes = 0
+        self.held: deque[Held] | None = None
+        self.muted_until = 0  # nothing leaves before this batch is safe; 0: nothing to wait for
+        self.stalled = False  # the store is behind: its messages are put off
         self.paused = False
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn
@@ -122,6 +131,8 @@ class Connection(Timed):
         hub.stats.bytes_received += len(data)
         if self.partial is not None:
             self.partial += data
+            if self.stalled:
+                return
             if len(self.partial) < self.needed:
                 if len(self.partial) - self.progress >= PROGRESS:
                     self.progress = len(self.partial)
@@ -158,6 +169,10 @@ class Connection(Timed):
                     needed = end - pos
                     break
                 if first >> 4 == kinds.PUBLISH and self.state == READY:
+                    if hub.behind and first & 0x07:  # QoS 1, QoS 2 or retained: it would be stored
+                        hub.stall(self)
+                        self._pause()
+                        break
                     hub.publishing.publish(self, data, first, body, end)
                 else:
                     self._on_packet(data, first, body, end)
@@ -302,24 +317,92 @@ class Connection(Timed):
             self.held_bytes += len(frame)
             if self.held_bytes > HELD_BYTES:
                 self._pause()
-        elif not self.dirty:
+        else:
+            self._soil()
+
+    def promise(self, frame: bytes, after: int, keeping: Keeping | None) -> None:
+        """A reply that may leave when batch `after` is safe, or its message settled; in order."""
+        if self.held is None:
+            if after <= self.hub.durable or (keeping is not None and keeping.unsettled == 0):
+                self.write(frame)
+                return
+        self._hold(Held(frame, b"", after, keeping))
+
+    def _hold(self, held: Held) -> None:
+        if self.state == CLOSED:
+            return
+        if self.held is None:
+            self.held = deque()
+            self.hub.holding[self] = True
+        self.held.append(held)
+        if held.keeping is not None:
+            held.keeping.waiter = self
+        if len(self.held) >= HELD_MOST:
+            self._pause()
+
+    def mute(self, until: int) -> None:
+        """Nothing may leave before a batch is safe."""
+        if until > self.hub.durable:
+            self.muted_until = until
+            self.hub.holding[self] = True
+
+    def release(self) -> None:
+        """Let go what need not wait any more."""
+        durable = self.hub.durable
+        if self.muted_until and self.muted_until <= durable:
+            self.muted_until = 0
+            self._soil()
+            self.hub.continue_later(self)
+        held = self.held
+        if held is not None:
+            while held and held[0].free(durable):
+                first = held.popleft()
+                if first.keeping is not None:
+                    first.keeping.waiter = None
+                if first.frame[0] >> 4 == kinds.PUBLISH:
+                    self._put(first.frame, first.payload)
+                else:
+                    self.write(first.frame)
+            if not held:
+                self.held = None
+            if self.paused and len(held) < HELD_MOST // 2:
+                self.hub.continue_later(self)
+        if self.held is None and not self.muted_until:
+            self.hub.holding.pop(self, None)
+
+    def _soil(self) -> None:
+        """There is output: the end of the turn writes it."""
+        if not self.dirty:
             self.dirty = True
             self.hub.dirty.append(self)
 
-    def acknowledge(self, kind: int, pid: int, reason: int) -> None:
-        """PUBACK, PUBREC, PUBREL or PUBCOMP."""
+    def acknowledge(
+        self, kind: int, pid: int, reason: int, after: int, keeping: Keeping | None
+    ) -> None:
+        """PUBACK, PUBREC, PUBREL or PUBCOMP, when what it says is safe."""
         if self.version < V5:
             reason = 0
         if reason >= reasons.UNSPECIFIED and self.problem_info:
             text = reasons.name(reason)
-            self.write(encode.ack_explained(kind, pid, reason, text, self.max_packet_out))
+            frame = encode.ack_explained(kind, pid, reason, text, self.max_packet_out)
         else:
-            self.write(encode.ack(kind, pid, reason))
+            frame = encode.ack(kind, pid, reason)
+        self.promise(frame, after, keeping)
 
     def publish(
-        self, message: Publish, qos: int, pid: int, retain: bool, ids: bytes, dup: bool
+        self,
+        message: Publish,
+        qos: int,
+        pid: int,
+        retain: bool,
+        ids: bytes,
+        dup: bool,
+        after: int,
     ) -> bool:
-        """Send a message; False if it is larger than the client takes [MQTT-3.1.2-24, -25]."""
+        """Send a message; False if it is larger than the client takes [MQTT-3.1.2-24, -25].
+
+        It leaves when batch `after` is safe; 0: at once.
+        """
         first = 0x30 | qos << 1
         if retain:
             first |= 1
@@ -342,20 +425,26 @@ class Connection(Timed):
         stats.publish_sent += 1
         stats.publish_bytes_sent += len(message.payload)
         stats.packets_sent += 1
-        self.out.append(frame)
-        self.out_bytes += len(frame) + follows
-        if len(frame) + follows >= LARGE:
-            self.large = True
-            if follows:
-                self.out.append(message.payload)
-        if not self.dirty:
-            self.dirty = True
-            self.hub.dirty.append(self)
+        if after > self.hub.durable or (after and self.held is not None):
+            self._hold(Held(frame, message.payload if follows else b"", after, None))
+        else:
+            self._put(frame, message.payload if follows else b"")
         return True
+
+    def _put(self, frame: bytes, payload: bytes) -> None:
+        """A PUBLISH to those that leave with the end of the turn."""
+        size = len(frame) + len(payload)
+        self.out.append(frame)
+        self.out_bytes += size
+        if size >= LARGE:
+            self.large = True
+            if payload:
+                self.out.append(payload)
+        self._soil()
 
     def busy(self) -> bool:
         """Whether messages have to wait: the socket is full, or there is enough for this turn."""
-        return self.blocked or self.out_bytes >= ENOUGH
+        return self.blocked or self.out_bytes >= ENOUGH or self.muted_until != 0
 
     def _frame_v3(
         self, message: Publish, first: int, pid: int, payload: bytes, follows: int
@@ -429,7 +518,7 @@ class Connection(Timed):
         """One write for all that has gathered."""
         self.dirty = False
         out = self.out
-        if not out or self.blocked:
+        if not out or self.blocked or self.muted_until:
             return
         if self.out_bytes >= ENOUGH:
             self.hub.continue_later(self)
@@ -471,7 +560,7 @@ class Connection(Timed):
         self.hub.now = now
         if self.state == CLOSED:
             return
-        if self.partial is not None and len(self.partial) >= self.needed:
+        if self.partial is not None and len(self.partial) >= self.needed and not self.stalled:
             data = bytes(self.partial)
             self.partial = None
             self._handle(data)
@@ -482,7 +571,8 @@ class Connection(Timed):
     def _read_on(self) -> None:
         """Resume reading, unless bytes that were read still wait, or replies do."""
         put_off = self.partial is not None and len(self.partial) >= self.needed
-        if self.paused and not put_off and not self.blocked and self.state != CLOSED:
+        held = self.held is not None and len(self.held) >= HELD_MOST
+        if self.paused and not put_off and not held and not self.blocked and self.state != CLOSED:
             self.paused = False
             self.outlet.resume()
 
@@ -511,6 +601,9 @@ class Connection(Timed):
             return
         ready = self.state == READY
         self.state = CLOSED
+        if self.muted_until:
+            self.out = []  # what it says is not safe, and now it never needs to be said
+            self.muted_until = 0
         last_words = bool(self.out)
         if not self.large:
             self.blocked = False  # the outlet buffers it: it is little, and the last
@@ -530,6 +623,12 @@ class Connection(Timed):
         self.hub.wheel.disarm(self)
         self.outlet = GONE
         self.out = []
+        if self.held is not None:
+            for held in self.held:
+                if held.keeping is not None:
+                    held.keeping.waiter = None
+            self.held = None
+        self.hub.holding.pop(self, None)
         self.partial = None
         if ready:
             self.hub.detach(self)
@@ -551,6 +650,8 @@ class Connection(Timed):
             return 0.0
         if not self.keepalive_s:
             return 0.0
+        if self.stalled or (self.held is not None and len(self.held) >= HELD_MOST):
+            self.heard_at = now  # it is not read from, so it cannot be heard
         deadline = self.heard_at + 1.5 * self.keepalive_s
         if deadline > now:
             return deadline

@@ -6,6 +6,9 @@ One turn of the world around it:
     hub.flush()                    one write for each connection that has output
     hub.proceed(now)               what the bounds of an earlier turn had put off (`unfinished`)
     hub.tick(now)                  a few times a second: keep-alive, expiry, delayed wills, $SYS
+
+With a store there is a ledger: flush() hands what has gathered there to the journal, and
+committed() tells that it is safe, which lets go the replies that waited (`mhub.core.ledger`).
 """
 
 from collections.abc import Callable
@@ -13,18 +16,23 @@ from typing import Final
 
 from mhub.core.admission import Admission
 from mhub.core.connection import Connection
+from mhub.core.journal import Row
+from mhub.core.ledger import Ledger
 from mhub.core.limits import NEVER
-from mhub.core.ports import Authorizer, Events
+from mhub.core.ports import Authorizer, Events, Journal
 from mhub.core.publishing import Publishing
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
-from mhub.core.session import Session
+from mhub.core.session import LOAD_MESSAGES, Session
 from mhub.core.stats import Stats
 from mhub.core.subscribing import Subscribing
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
 from mhub.wire import reasons
 from mhub.wire.publish import Publish
+
+LOAD_BYTES: Final = 4 * 1024 * 1024
+"""So much of a queue comes back from the store at a time, at most."""
 
 SWEEP_S: Final = 30.0
 """How often expired retained messages are looked for; nobody is sent one in the meantime."""
@@ -38,6 +46,9 @@ class HubSettings:
         self.route_cache_size = 100_000
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
+        self.max_queued_bytes_total = (
+            2 * 1024 * 1024 * 1024
+        )  # of all sessions together; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
         self.portion = 500  # waiting messages sent to one client in one turn
@@ -62,7 +73,17 @@ class Hub:
         self.publishing = Publishing(self)
         self.subscribing = Subscribing(self)
         self.authorizer: Authorizer | None = None
+        self.ledger: Ledger | None = None
+        self.journal: Journal | None = None
+        self.store_state = "none"
+        self.durable = 0  # the number of the last batch that is safe
+        self.behind = False  # the store does not keep up
+        self.holding: dict[Connection, bool] = {}  # those with output that waits for the store
+        self.stalled: list[Connection] = []  # those whose messages wait for it
+        self.starving: list[Session] = []  # those that wait for messages from it
         self.sessions: dict[str, Session] = {}
+        self.queued_bytes = 0
+        self.max_queued_bytes_total = settings.max_queued_bytes_total
         self.connected = 0
         self.stopping = False
         self.dirty: list[Connection] = []
@@ -78,7 +99,11 @@ class Hub:
 
     def flush(self) -> None:
         self.work = 0
-        while self.dirty or self.dismissed:
+        while True:
+            if self.ledger is not None:
+                self._store(self.ledger)
+            if not self.dirty and not self.dismissed:
+                return
             self._dismiss()
             dirty = self.dirty
             self.dirty = []
@@ -138,10 +163,100 @@ class Hub:
                     self.wheel.arm(timed, deadline)
             except Exception as error:
                 self.events.crashed("a timer", error)
+        if self.ledger is not None:
+            self.ledger.hurry()
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
-            self.retained.sweep(now)
+            for topic in self.retained.sweep(now):
+                if self.ledger is not None:
+                    self.ledger.forget_retained(topic)
+
+    # The store
+
+    def keep_in(self, journal: Journal, ledger: Ledger) -> None:
+        """From now on, what has to outlive the process goes there."""
+        self.journal = journal
+        self.ledger = ledger
+
+    def book(self) -> Ledger:
+        """The ledger of a hub that has one, as every session with a sid shows."""
+        ledger = self.ledger
+        assert ledger is not None
+        return ledger
+
+    def mark(self, session: Session) -> int:
+        """The batch to wait for before a session is promised anything; 0: none."""
+        return self.ledger.mark() if self.ledger is not None and session.sid else 0
+
+    def _store(self, ledger: Ledger) -> None:
+        """Give the next batch to the store, if that has done with the one before."""
+        journal = self.journal
+        assert journal is not None
+        while ledger.under_way is None and ledger.batch.urgent:
+            batch = ledger.take()
+            if batch.worth_storing():
+                journal.commit(batch)
+            else:
+                self.committed()
+        if not self.behind and ledger.behind():
+            self.behind = True
+            self.stats.store_behind += 1
+
+    def committed(self) -> None:
+        """The batch that was under way is safe; the caller ends the turn with flush()."""
+        ledger = self.book()
+        batch = ledger.under_way
+        assert batch is not None
+        ledger.under_way = None
+        self.durable = batch.number
+        for record in batch.deliveries:
+            record.body = b""  # the store has it
+        for connection in list(self.holding):
+            connection.release()
+        if self.behind and not ledger.behind():
+            self.behind = False
+            stalled = self.stalled
+            self.stalled = []
+            for connection in stalled:
+                connection.stalled = False
+                self.continue_later(connection)
+        starving = self.starving
+        self.starving = []
+        for session in starving:
+            self.load(session)
+
+    def stall(self, connection: Connection) -> None:
+        """Its messages wait until the store has caught up."""
+        if not connection.stalled:
+            connection.stalled = True
+            self.stalled.append(connection)
+
+    def load(self, session: Session) -> None:
+        """Ask for the next messages of a queue; loaded() brings them."""
+        assert self.journal is not None
+        most = self.book().window if session.connection is None else LOAD_MESSAGES
+        self.journal.load(session, session.tail_seq, most, LOAD_BYTES)
+
+    def loaded(self, session: Session, rows: list[Row], now: float) -> None:
+        self.now = now
+        if self.sessions.get(session.client_id) is not session or not session.sid:
+            return
+        ledger = self.book()
+        if rows:
+            session.loading = False
+            session.take_back(rows)
+            session.pump(self.portion)
+        elif ledger.under_way is not None or ledger.batch.touched():
+            self.starving.append(session)  # they are on their way to the store
+            ledger.hurry()
+        else:
+            self.events.crashed(
+                f"the queue of {session.client_id!r}",
+                LookupError(f"{session.spilled} messages are not in the store any more"),
+            )
+            session.loading = False
+            session.spilled = 0
 
     # Messages
 
@@ -154,7 +269,9 @@ class Hub:
     def publish(self, message: Publish, route: Route) -> bool:
         """Give a message to everybody on its route; False if there is nobody."""
         if message.retain:
-            self.retained.store(message)
+            self._retain(message, route)
+        if self.ledger is not None and len(route.targets) + len(route.groups) > 1:
+            message.shared = True
         for subscription in route.targets:
             if subscription.no_local and message.sender == subscription.session.client_id:
                 own = subscription.own  # [MQTT-3.8.3-3]
@@ -173,6 +290,11 @@ class Hub:
             message.frame_v5 = None
         return bool(route.targets) or bool(route.groups)
 
+    def _retain(self, message: Publish, route: Route) -> None:
+        self.retained.store(message)
+        if self.ledger is not None and not route.reserved:
+            self.ledger.retain(message, self.retained.tree.get(message.topic) is message)
+
     def publish_local(self, topic: str, payload: bytes, retain: bool) -> None:
         """A message of the broker's own."""
         topic_data = topic.encode("utf-8")
@@ -185,10 +307,12 @@ class Hub:
     def publish_will(self, session: Session) -> None:
         """The will, once [MQTT-3.1.2-8, MQTT-3.1.2-10]."""
         will = session.will
-        session.will = None
-        session.will_at = 0.0
         if will is None or self.stopping:
             return
+        session.will = None
+        session.will_at = 0.0
+        if session.sid:
+            self.book().session(session)
         if will.expiry_s >= 0:
             will.expires_at = self.now + will.expiry_s
         will.sender = session.client_id
@@ -215,6 +339,8 @@ class Hub:
             session = Session(self, client_id, connection.limits)
             self.sessions[client_id] = session
         session.limits = connection.limits
+        session.listener = connection.listener
+        session.mount = connection.limits.mount_point
         session.connection = connection
         session.ends_at = 0.0
         session.will_at = 0.0
@@ -235,7 +361,7 @@ class Hub:
         self.connected -= 1
         expiry_s = session.expiry_s
         if session.will is not None:
-            if session.will_delay_s == 0 or expiry_s == 0:
+            if (session.will_delay_s == 0 and not self.stopping) or expiry_s == 0:
                 self.publish_will(session)
             else:
                 session.will_at = self.now + min(session.will_delay_s, expiry_s)
@@ -244,6 +370,8 @@ class Hub:
             return
         if expiry_s != NEVER:
             session.ends_at = self.now + expiry_s
+        if session.sid:
+            self.book().session(session)
         session.hand_over(None, False)
         deadline = session.will_at or session.ends_at
         if deadline:
@@ -258,6 +386,9 @@ class Hub:
         session.subscriptions = {}
         self.wheel.disarm(session)
         session.hand_over(None, True)
+        self.queued_bytes -= session.queued_bytes
+        if session.sid:
+            self.book().ended(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
 

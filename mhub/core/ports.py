@@ -2,8 +2,11 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
+from mhub.core.journal import Batch
+
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
+    from mhub.core.session import Session
 
 
 class Outlet(Protocol):
@@ -33,6 +36,16 @@ class Events(Protocol):
 
     def crashed(self, what: str, error: Exception) -> None:
         """A defect of ours came to light; what it hit was closed, everything else goes on."""
+
+
+class Journal(Protocol):
+    """The way to the store.  Both calls return at once."""
+
+    def commit(self, batch: Batch) -> None:
+        """Make a batch safe, however often it has to be tried; then call Hub.committed()."""
+
+    def load(self, session: "Session", after: int, most: int, most_bytes: int) -> None:
+        """Call Hub.loaded() with queued messages of a session that come behind seq `after`."""
 
 
 class Authorizer(Protocol):

@@ -1,8 +1,9 @@
 """PUBLISH and PUBREL from a client: the way of a message in."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from mhub.core.connection import Connection
+from mhub.core.ledger import Keeping
 from mhub.wire import reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import PUBACK, PUBCOMP, PUBREC, V5
@@ -41,7 +42,8 @@ class Publishing:
         if message.expiry_s >= 0:
             message.expires_at = hub.now + message.expiry_s
         if qos == 2 and not self._first_of_qos2(connection, message.pid):
-            connection.acknowledge(PUBREC, message.pid, 0)  # [MQTT-4.3.3-10]
+            after = hub.mark(connection.owner())
+            connection.acknowledge(PUBREC, message.pid, 0, after, None)  # [MQTT-4.3.3-10]
             return
         reason = hub.may_publish(connection, route.topic, route.reserved)
         if reason:
@@ -55,10 +57,23 @@ class Publishing:
         """PUBACK or PUBREC; MQTT 3 clients are told nothing of a refusal [MQTT-3.3.5-2]."""
         if connection.version < V5:
             reason = 0
-        if message.qos == 2 and reason >= reasons.UNSPECIFIED:
-            connection.owner().incoming.pop(message.pid, None)  # [MQTT-4.3.3-9]
+        session = connection.owner()
+        if message.qos == 1:
+            if message.keeping is None:
+                connection.acknowledge(PUBACK, message.pid, reason, 0, None)
+            else:
+                keeping = cast(Keeping, message.keeping)
+                connection.acknowledge(PUBACK, message.pid, reason, keeping.batch, keeping)
+            return
+        if reason >= reasons.UNSPECIFIED:
+            session.incoming.pop(message.pid, None)  # [MQTT-4.3.3-9]
             connection.unreleased -= 1
-        connection.acknowledge(PUBACK if message.qos == 1 else PUBREC, message.pid, reason)
+        elif session.sid:
+            self.hub.book().incoming(session, message.pid, True)
+        after = self.hub.mark(session)
+        if message.keeping is not None:
+            after = max(after, cast(Keeping, message.keeping).batch)
+        connection.acknowledge(PUBREC, message.pid, reason, after, None)
 
     def _first_of_qos2(self, connection: Connection, pid: int) -> bool:
         """Whether a QoS 2 message is new, and then its packet id taken."""
@@ -97,9 +112,13 @@ class Publishing:
     def release(self, connection: Connection, pid: int) -> None:
         """PUBREL: the packet id is free for a new message [MQTT-4.3.3-11, MQTT-4.3.3-12]."""
         incoming = connection.owner().incoming
+        session = connection.owner()
         if pid not in incoming:
-            connection.acknowledge(PUBCOMP, pid, reasons.PACKET_ID_NOT_FOUND)
+            after = self.hub.mark(session)
+            connection.acknowledge(PUBCOMP, pid, reasons.PACKET_ID_NOT_FOUND, after, None)
             return
         if incoming.pop(pid):
             connection.unreleased -= 1
-        connection.acknowledge(PUBCOMP, pid, 0)
+        if session.sid:
+            self.hub.book().incoming(session, pid, False)
+        connection.acknowledge(PUBCOMP, pid, 0, self.hub.mark(session), None)

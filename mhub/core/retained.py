@@ -62,11 +62,13 @@ class Retained:
         """What the last match() cost, in deliveries: a node of the tree takes a tenth of one."""
         return self.tree.visited // 10
 
-    def sweep(self, now: float) -> None:
-        """Forget what has expired."""
-        for message in [m for m in self.expiring.values() if m.expires_at <= now]:
+    def sweep(self, now: float) -> list[str]:
+        """Forget what has expired; the topics."""
+        expired = [m for m in self.expiring.values() if m.expires_at <= now]
+        for message in expired:
             self.discard(message)
-            self.stats.dropped_expired += 1
+        self.stats.dropped_expired += len(expired)
+        return [message.topic for message in expired]
 
 
 def _size(message: Publish) -> int:

@@ -8,12 +8,17 @@ and straight to inflight when nothing waits and the window is open.  QoS 0 goes 
 connection.  Everything waits in the queue while the client is away or does not read fast enough;
 the queue is bounded, and what happens at the bound is the listener's choice.  Retained messages for
 a new subscription wait in lists of their own, outside of these bounds.
+
+A session with a `sid` is in the store, too, with all its messages; of a long queue only the first
+part is in memory, and `spilled` messages are in the store alone until it is their turn.
 """
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mhub.core import limits
+from mhub.core.journal import DeliveryRecord, Row, publish_of
+from mhub.core.ledger import Keeping
 from mhub.core.limits import Limits
 from mhub.core.shared import Group
 from mhub.core.timers import Timed
@@ -28,6 +33,9 @@ if TYPE_CHECKING:
 
 SNAPSHOT: Final = 100_000
 """So many retained messages may wait for one session; more are looked up when these are out."""
+
+LOAD_MESSAGES: Final = 2048
+"""So many messages of a queue come back from the store at a time, for a client that is here."""
 
 
 class Subscription:
@@ -73,6 +81,7 @@ class Delivery:
         self.group: Group | None = None
         self.released = False  # QoS 2: PUBREC came, PUBREL is out
         self.counted = False  # its PUBLISH went out on this connection: it takes a place
+        self.record: DeliveryRecord | None = None  # what the store has of it
 
 
 class Feed:
@@ -90,7 +99,10 @@ class Session(Timed):
         self.client_id = client_id
         self.limits = allowed
         self.username = ""
-        self.mount = ""
+        self.listener = ""  # where it was connected last, and
+        self.mount = ""  # that listener's mount point
+        self.sid = 0  # its number in the store; 0: it is not there
+        self.last_seq = 0  # of its deliveries in the store
         self.connection: Connection | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.shares = False  # whether it ever was a member of a shared group
@@ -102,6 +114,9 @@ class Session(Timed):
         self.queue: deque[Delivery] | None = None
         self.queued_bytes = 0
         self.queued_qos0 = 0
+        self.spilled = 0  # messages behind those of `queue`, in the store alone
+        self.tail_seq = 0  # the last one that is not among them
+        self.loading = False  # the next of them are on their way
         self.feeds: deque[Feed] | None = None  # retained messages for new subscriptions
         self.feeding = 0  # how many they are
         self.later: dict[str, Subscription] | None = None  # ... of which nothing is looked up yet
@@ -121,6 +136,7 @@ class Session(Timed):
             connection is not None
             and not connection.busy()
             and self.queue is None
+            and not self.spilled
             and not self.fed()
             and self.resend is None
             and self.outstanding < self.window
@@ -137,11 +153,14 @@ class Session(Timed):
                     self.hub.stats.dropped_offline += 1
                     return
             elif not connection.busy() and not self.queued_qos0 and not self.fed():
-                connection.publish(message, 0, 0, retain, subscription.ids, False)
+                connection.publish(message, 0, 0, retain, subscription.ids, False, 0)
                 return
         delivery = Delivery(message, qos, retain, subscription.ids)
         delivery.group = subscription.group
         if qos and self.ready():
+            if self.sid:
+                self.hub.book().add(self, delivery)
+                self.tail_seq = self.last_seq
             self._send(delivery)
         else:
             self.enqueue(delivery)
@@ -159,57 +178,147 @@ class Session(Timed):
         while pid in self.inflight:
             pid = pid + 1 if pid < 65535 else 1
         self.last_pid = pid
-        if connection.publish(
-            delivery.message, delivery.qos, pid, delivery.retain, delivery.ids, False
-        ):
+        record = delivery.record
+        if record is not None:
+            self.hub.book().sent(delivery, pid)
+        if self._publish(connection, delivery, pid, False):
             self.inflight[pid] = delivery
             delivery.counted = True
             self.outstanding += 1
+        else:
+            self._discard(delivery)
+
+    def _publish(self, connection: "Connection", delivery: Delivery, pid: int, dup: bool) -> bool:
+        # A QoS 2 message must come again with the same packet id, so that id has to be safe first.
+        record = delivery.record
+        after = record.batch if record is not None and delivery.qos == 2 else 0
+        return connection.publish(
+            delivery.message, delivery.qos, pid, delivery.retain, delivery.ids, dup, after
+        )
+
+    def _discard(self, delivery: Delivery) -> None:
+        """A delivery is over: the store need not have it any more."""
+        if delivery.record is not None:
+            self.hub.book().remove(delivery)
 
     def enqueue(self, delivery: Delivery) -> None:
         """Keep a delivery for later, within the bounds."""
         size = len(delivery.message.payload) + len(delivery.message.topic_data)
         if not self._make_room(delivery, size):
             return
+        if self.sid and (delivery.qos or self.connection is None):
+            book = self.hub.book()
+            book.add(self, delivery)
+            # What a shared group may take over stays at hand.
+            if not self.shares and (self.spilled or self.queued() >= book.window):
+                self.spilled += 1
+                self._count(size)
+                return
+            self.tail_seq = self.last_seq
+        elif self.spilled:
+            self.hub.stats.dropped_queue_full += 1  # QoS 0, and the client is far behind
+            return
         self._keep(delivery)
+
+    def queued(self) -> int:
+        """How many messages wait."""
+        queue = self.queue
+        return self.spilled if queue is None else len(queue) + self.spilled
+
+    def _count(self, size: int) -> None:
+        self.queued_bytes += size
+        self.hub.queued_bytes += size
 
     def _keep(self, delivery: Delivery) -> None:
         if self.queue is None:
             self.queue = deque()
         self.queue.append(delivery)
-        self.queued_bytes += len(delivery.message.payload) + len(delivery.message.topic_data)
+        self._count(len(delivery.message.payload) + len(delivery.message.topic_data))
         if delivery.qos == 0:
             self.queued_qos0 += 1
 
     def _make_room(self, delivery: Delivery, size: int) -> bool:
-        most = self.limits.max_queued_messages
-        most_bytes = self.limits.max_queued_bytes
-        while self.queue is not None and (
-            (most and len(self.queue) >= most)
-            or (most_bytes and self.queued_bytes + size > most_bytes)
-        ):
+        while self._full(size):
             self.hub.stats.dropped_queue_full += 1
             policy = self.limits.queue_full
-            if policy == limits.DROP_OLDEST and delivery.qos:
-                self._take()
+            if policy == limits.DROP_OLDEST and delivery.qos and self.queue is not None:
+                self._discard(self._take())
+                self._refill()
                 continue
             if policy == limits.DISCONNECT and delivery.qos and self.connection is not None:
                 self.hub.dismiss(self.connection, QUOTA_EXCEEDED, "it does not keep up")
             return False
         return True
 
+    def _full(self, size: int) -> bool:
+        """Whether a bound would be passed: of this session, or of all together."""
+        total = self.hub.max_queued_bytes_total
+        if total and self.hub.queued_bytes + size > total:
+            return True
+        waiting = self.queued()
+        if not waiting:
+            return False
+        most = self.limits.max_queued_messages
+        most_bytes = self.limits.max_queued_bytes
+        return bool(
+            (most and waiting >= most) or (most_bytes and self.queued_bytes + size > most_bytes)
+        )
+
     def _take(self) -> Delivery:
         """The oldest delivery of the queue, which there must be."""
         queue = self.queue
         assert queue is not None
         delivery = queue.popleft()
-        if queue:
-            self.queued_bytes -= len(delivery.message.payload) + len(delivery.message.topic_data)
-        else:
+        self._count(-len(delivery.message.payload) - len(delivery.message.topic_data))
+        if not queue:
             self.queue = None  # an empty deque holds half a kilobyte
-            self.queued_bytes = 0
         if delivery.qos == 0:
             self.queued_qos0 -= 1
+        return delivery
+
+    # The part of the queue that is in the store alone
+
+    def _refill(self) -> None:
+        """Ask for more before the memory's part of the queue is empty."""
+        if not self.spilled or self.loading:
+            return
+        enough = self.hub.book().window if self.connection is None else LOAD_MESSAGES
+        if self.queue is None or len(self.queue) < enough // 2:
+            self.loading = True
+            self.hub.load(self)
+
+    def take_back(self, rows: list[Row]) -> None:
+        """Messages from the store: they are next."""
+        epoch = self.hub.book().epoch
+        for row in rows:
+            record = row.record
+            self.tail_seq = record.seq
+            self.spilled -= 1
+            self._count(-record.size_bytes)
+            delivery = self.revive(row, epoch)
+            if delivery is not None:
+                self._keep(delivery)
+
+    def revive(self, row: Row, epoch: float) -> Delivery | None:
+        """A delivery as it was when it was stored; None if the store has damaged it."""
+        record = row.record
+        try:
+            message = publish_of(row.body, epoch)
+        except ValueError as error:
+            self.hub.events.crashed(f"a stored message for {self.client_id!r}", error)
+            self.hub.book().forget(record)
+            return None
+        keeping = Keeping()
+        keeping.unsettled = 1
+        message.keeping = keeping
+        delivery = Delivery(message, record.qos, record.retain, record.ids)
+        delivery.record = record
+        delivery.released = record.released
+        if record.share:
+            for subscription in self.subscriptions.values():
+                group = subscription.group
+                if group is not None and group.full_name() == record.share:
+                    delivery.group = group
         return delivery
 
     def pump(self, most: int) -> None:
@@ -229,24 +338,28 @@ class Session(Timed):
             and not connection.busy()
         ):
             if self.queue[0].qos and self.outstanding >= self.window:
-                return
+                break
             most -= 1
             self.hub.work += 1
             delivery = self._take()
             message = delivery.message
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
+                self._discard(delivery)
             elif delivery.qos:
                 self._send(delivery)
             else:
-                connection.publish(message, 0, 0, delivery.retain, delivery.ids, False)
+                connection.publish(message, 0, 0, delivery.retain, delivery.ids, False, 0)
+                self._discard(delivery)
+        if self.spilled:
+            self._refill()
         if self.waiting():
             self.hub.continue_later(connection)
 
     def waiting(self) -> bool:
         """Whether pump() would find something that may be sent now."""
         connection = self.connection
-        if connection is None or connection.blocked:
+        if connection is None or connection.blocked or connection.muted_until:
             return False
         if self.resend is not None:
             return self.outstanding < self.window
@@ -269,7 +382,8 @@ class Session(Timed):
         for pid, delivery in self.inflight.items():
             delivery.counted = False
             if delivery.released:
-                connection.acknowledge(PUBREL, pid, 0)
+                record = delivery.record
+                connection.acknowledge(PUBREL, pid, 0, record.batch if record else 0, None)
         pids = [pid for pid, delivery in self.inflight.items() if not delivery.released]
         pids.reverse()  # taken from the end
         self.resend = pids if pids else None
@@ -285,13 +399,12 @@ class Session(Timed):
             if delivery is None:
                 continue
             sent += 1
-            if connection.publish(
-                delivery.message, delivery.qos, pid, delivery.retain, delivery.ids, True
-            ):
+            if self._publish(connection, delivery, pid, True):
                 delivery.counted = True
                 self.outstanding += 1
             else:
                 del self.inflight[pid]
+                self._discard(delivery)
         if not self.resend:
             self.resend = None
         return sent
@@ -351,9 +464,12 @@ class Session(Timed):
             if message.expires_at and message.expires_at <= hub.now:
                 hub.stats.dropped_expired += 1
             elif qos:
-                self._send(Delivery(message, qos, True, feed.subscription.ids))
+                delivery = Delivery(message, qos, True, feed.subscription.ids)
+                if self.sid:
+                    hub.book().add(self, delivery)
+                self._send(delivery)
             else:
-                connection.publish(message, 0, 0, True, feed.subscription.ids, False)
+                connection.publish(message, 0, 0, True, feed.subscription.ids, False, 0)
         return sent
 
     def _look_up_next(self) -> None:
@@ -376,15 +492,17 @@ class Session(Timed):
     def _settle(self, pid: int, delivery: Delivery) -> None:
         """A delivery is over; its place in the window is free for the next."""
         del self.inflight[pid]
+        if delivery.record is not None:
+            self.hub.book().remove(delivery)
         if delivery.counted:
             self.outstanding -= 1
-        if self.queue is not None or self.resend is not None or self.fed():
+        if self.queue is not None or self.resend is not None or self.spilled or self.fed():
             self.pump(self.hub.portion)
 
     def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:
         delivery = self.inflight.get(pid)
         if delivery is None or delivery.qos != 2:
-            connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND)
+            connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
         elif reason >= UNSPECIFIED:  # it is settled [MQTT-4.4.0-2]
             self._settle(pid, delivery)
         else:
@@ -392,7 +510,12 @@ class Session(Timed):
             del self.inflight[pid]
             self.inflight[pid] = delivery
             delivery.released = True
-            connection.acknowledge(PUBREL, pid, 0)  # [MQTT-4.3.3-4]
+            after = 0
+            if delivery.record is not None:
+                # Else the message would be sent again after a crash, to a client that is done.
+                self.hub.book().released(delivery)
+                after = delivery.record.batch
+            connection.acknowledge(PUBREL, pid, 0, after, None)  # [MQTT-4.3.3-4]
 
     def pubcomp(self, pid: int) -> bool:
         delivery = self.inflight.get(pid)
@@ -411,11 +534,8 @@ class Session(Timed):
         if not self.shares:
             return
         if self.queue is not None:
-            waiting = list(self.queue)
-            self.queue = None
-            self.queued_bytes = 0
-            self.queued_qos0 = 0
-            for delivery in waiting:
+            for _ in range(len(self.queue)):
+                delivery = self._take()
                 if not self._pass_on(delivery, group, ended):
                     self._keep(delivery)
         if group is not None:
@@ -436,6 +556,7 @@ class Session(Timed):
         message = delivery.message
         qos = message.qos if message.qos < chosen.qos else chosen.qos
         chosen.session.deliver(message, qos, chosen)
+        self._discard(delivery)
         return True
 
     # Time

@@ -18,6 +18,9 @@ class Group:
         self.members: list[Subscription] = []
         self.turn = 0
 
+    def full_name(self) -> str:
+        return f"$share/{self.name}/{self.topic_filter}"
+
     def join(self, subscription: "Subscription") -> None:
         for index, member in enumerate(self.members):
             if member.session is subscription.session:

@@ -25,6 +25,9 @@ class Stats:
         self.dropped_expired = 0  # message expiry
         self.dropped_too_large = 0  # larger than the client takes
         self.dropped_retained_full = 0  # the retained messages were at their bound
+        self.store_behind = 0  # how often publishers had to wait for the store
+        self.store_failures = 0  # how often the store did not take a batch
+        self.store_commits = 0
         self.subscriptions_refused = 0
         self.wills_published = 0
         self.route_cache_misses = 0

@@ -40,11 +40,10 @@ class Subscribing:
                 session.feed_later(request.topic_filter, subscription)
         if not connection.problem_info:
             problem = ""
-        connection.write(
-            encode.suback(
-                packet.pid, bytes(codes), connection.version, problem, connection.max_packet_out
-            )
+        reply = encode.suback(
+            packet.pid, bytes(codes), connection.version, problem, connection.max_packet_out
         )
+        connection.promise(reply, self.hub.mark(session), None)
         session.pump(self.hub.portion)
 
     def _check(self, request: Request) -> None:
@@ -93,6 +92,8 @@ class Subscribing:
             session.shares = True
         session.subscriptions[request.topic_filter] = subscription
         self.hub.router.add(subscription)
+        if session.sid:
+            self.hub.book().subscribed(request.topic_filter, subscription, identifier)
         return subscription
 
     def unsubscribe(self, connection: Connection, session: Session, packet: Unsubscribe) -> None:
@@ -104,6 +105,9 @@ class Subscribing:
                 continue
             codes.append(reasons.SUCCESS)
             self.hub.router.remove(subscription)
+            if session.sid:
+                self.hub.book().unsubscribed(session, topic_filter)
             if subscription.group is not None:
                 session.hand_over(subscription.group, False)
-        connection.write(encode.unsuback(packet.pid, bytes(codes), connection.version))
+        reply = encode.unsuback(packet.pid, bytes(codes), connection.version)
+        connection.promise(reply, self.hub.mark(session), None)

@@ -39,7 +39,7 @@ def layers(settings: ListenerSettings, tls: TlsContexts | None) -> Callable[[], 
 
 
 def acceptor(settings: ListenerSettings, tls: TlsContexts | None) -> Acceptor:
-    """An open listener."""
+    """A listener that is bound, but not open: `Loop.listen` opens it."""
     try:
         listener = _unix(settings) if settings.transport == "unix" else _internet(settings)
     except OSError as error:
@@ -49,6 +49,7 @@ def acceptor(settings: ListenerSettings, tls: TlsContexts | None) -> Acceptor:
         ) from error
     listener.setblocking(False)
     opened = Acceptor(settings.name, listener, settings.limits)
+    opened.backlog = settings.backlog
     opened.max_connections = settings.max_connections
     opened.layers = layers(settings, tls)
     return opened
@@ -73,7 +74,6 @@ def _internet(settings: ListenerSettings) -> socket.socket:
             name = settings.bind_interface.encode()
             listener.setsockopt(socket.SOL_SOCKET, socket.SO_BINDTODEVICE, name)
         listener.bind(address)
-        listener.listen(settings.backlog)
     except OSError:
         listener.close()
         raise
@@ -91,7 +91,6 @@ def _unix(settings: ListenerSettings) -> socket.socket:
             listener.bind(str(path))
         finally:
             os.umask(mask)
-        listener.listen(settings.backlog)
     except OSError:
         listener.close()
         raise

@@ -87,6 +87,7 @@ class Acceptor:
         self.name = name
         self.listener = listener
         self.limits = limits
+        self.backlog = 4096
         self.max_connections = 0  # 0: any number
         self.connections = 0
         self.layers: Callable[[], list[Layer]] | None = None
@@ -332,6 +333,8 @@ class Loop:
         self.summoned = False  # the reactor has something to do
 
     def listen(self, acceptor: Acceptor) -> None:
+        """Open a listener that is bound."""
+        acceptor.listener.listen(acceptor.backlog)
         fd = acceptor.listener.fileno()
         self.acceptors[fd] = acceptor
         self.epoll.register(fd, IN)

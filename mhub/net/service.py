@@ -25,7 +25,7 @@ from mhub.core.hub import Hub
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
 from mhub.net.listen import acceptor
-from mhub.net.loop import Loop
+from mhub.net.loop import Acceptor, Loop
 from mhub.net.report import Report
 from mhub.net.tls import TlsContexts, TlsError
 
@@ -53,13 +53,18 @@ class Turns:
                 self._loop.serve(poller.fileno(), self._reactor.timeout)
             finally:
                 self._reactor.addReader(self)
-        elif self._loop.turn() and not self._continuing:
+        elif self._loop.turn():
+            self.go_on_soon()
+
+    def go_on_soon(self) -> None:
+        if not self._continuing:
             self._continuing = True
             self._reactor.callLater(0, self._go_on)
 
     def _go_on(self) -> None:
         self._continuing = False
-        self.doRead()
+        if not self._loop.epoll.closed:
+            self.doRead()
 
     def logPrefix(self) -> str:
         return "mhub"
@@ -88,31 +93,42 @@ class NetService(Service):
         self.loop.max_connections = settings.broker.max_connections
         self.loop.accepts_per_turn = settings.net.accepts_per_turn
         self._turns = Turns(self.loop, reactor)
-        self._ticks = LoopingCall(self.loop.tick)
+        self._ticks = LoopingCall(self._tick)
         self._ticks.clock = reactor
         self._tls: dict[str, TlsContexts] = {}
+        self._bound: list[tuple[ListenerSettings, Acceptor]] = []
 
     def privilegedStartService(self) -> None:
-        """Open the listeners, while the process may still bind what only root may."""
-        bound: list[ListenerSettings] = []
+        """Bind the listeners, while the process may still bind what only root may."""
         for listener in self._settings.listeners:
             tls = TlsContexts(listener.tls) if listener.tls is not None else None
             if tls is not None:
                 self._tls[listener.name] = tls
-            opened = acceptor(listener, tls)
-            self.loop.listen(opened)
+            self._bound.append((listener, acceptor(listener, tls)))
+
+    def open(self) -> None:
+        """Let clients in."""
+        opened: list[ListenerSettings] = []
+        self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
+        self._reactor.addReader(self._turns)
+        for listener, bound in self._bound:
+            self.loop.listen(bound)
             if listener.transport != "unix":
-                listener = replace(listener, port=opened.listener.getsockname()[1])
-            bound.append(listener)
+                listener = replace(listener, port=bound.listener.getsockname()[1])
+            opened.append(listener)
             self._log.info(
                 "listening on {address} ({name})", address=listener.address, name=listener.name
             )
-        self._report.listeners = bound
+        self._report.listeners = opened
 
-    def startService(self) -> None:
-        super().startService()
-        self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
-        self._reactor.addReader(self._turns)
+    def wake(self) -> None:
+        """Go on with what earlier turns put off, without an event on any socket."""
+        if self._hub.unfinished:
+            self._turns.go_on_soon()
+
+    def _tick(self) -> None:
+        self.loop.tick()
+        self.wake()
 
     def reload_certificates(self) -> None:
         """Read all certificates again; connections that are there stay as they are."""
@@ -130,6 +146,8 @@ class NetService(Service):
         loop = self.loop
         deadline = self._reactor.seconds() + self._settings.net.shutdown_timeout_s
         loop.stop_listening()
+        for _, bound in self._bound:
+            bound.listener.close()
         for listener in self._settings.listeners:
             if listener.transport == "unix":
                 Path(listener.path).unlink(missing_ok=True)
@@ -137,7 +155,8 @@ class NetService(Service):
         while loop.links and self._reactor.seconds() < deadline:
             await deferLater(self._reactor, 0.02)
         self._reactor.removeReader(self._turns)
-        self._ticks.stop()
+        if self._ticks.running:
+            self._ticks.stop()
         loop.close()
 
     def stopService(self) -> Deferred[None]:

@@ -90,6 +90,8 @@ class Publish:
         self.sender = ""  # client id, for No Local
         self.frame_v3: bytes | None = None  # QoS 0, RETAIN 0, made once for a whole fan-out
         self.frame_v5: bytes | None = None
+        self.shared = False  # it goes to several receivers
+        self.keeping: object | None = None  # what the ledger knows of it, if it has to do with it
 
 
 class PublishProperties:

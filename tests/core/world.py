@@ -180,6 +180,7 @@ class Client:
 
 class World:
     def __init__(self, **options: Any) -> None:
+        self.options = options
         settings = HubSettings()
         for name, value in options.items():
             if name not in LIMITS:

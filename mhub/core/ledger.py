@@ -1,0 +1,264 @@
+"""What has to be safe before it is promised: changes gather here, a batch goes to the store.
+
+    persist, then speak: a reply that promises something waits for the batch with what it promises
+
+The batch that gathers is `batch`; at most one is `under_way` to the store.  Deliveries that are
+over before their batch is taken are never stored, and a message that all its receivers have
+acknowledged needs no store any more: its sender is answered at once.  So as long as clients keep
+up, most messages cost the store nothing.  A batch in which deliveries only end is not urgent: if it
+is lost, they come again.  It goes with the next one, or with the next tick.
+
+A hub without a ledger (the memory store) asks for none of this.
+"""
+
+from typing import TYPE_CHECKING, Final, cast
+
+from mhub.core import journal
+from mhub.core.journal import (
+    Batch,
+    ChangeRecord,
+    DeliveryRecord,
+    MessageRecord,
+    SessionRecord,
+    SubscriptionRecord,
+)
+from mhub.wire.publish import Publish
+
+if TYPE_CHECKING:
+    from mhub.core.connection import Connection
+    from mhub.core.session import Delivery, Session, Subscription
+
+OVERHEAD: Final = 200
+"""Bytes that a record takes besides its message, about."""
+
+
+class Keeping:
+    """What the store has to do with one message: when is its sender free of it?"""
+
+    def __init__(self) -> None:
+        self.batch = 0  # when this one is safe
+        self.unsettled = 0  # or when none of its deliveries is left
+        self.record: MessageRecord | None = None  # if it was stored once for several
+        self.waiter: Connection | None = None  # the sender's, that waits
+
+
+class Held:
+    """A frame that has to wait."""
+
+    def __init__(self, frame: bytes, payload: bytes, after: int, keeping: Keeping | None) -> None:
+        self.frame = frame
+        self.payload = payload  # of a large message, behind its head
+        self.after = after  # the number of a batch
+        self.keeping = keeping
+
+    def free(self, durable: int) -> bool:
+        keeping = self.keeping
+        return self.after <= durable or (keeping is not None and keeping.unsettled == 0)
+
+
+class Ledger:
+    def __init__(self, epoch: float, window: int, max_pending_bytes: int) -> None:
+        self.epoch = epoch  # the hub's clock plus this is the time of day
+        self.window = window  # messages of a queue that are held in memory
+        self.max_pending_bytes = max_pending_bytes
+        self.batch = Batch(1)
+        self.under_way: Batch | None = None
+        self.last_sid = 0
+        self.last_mid = 0
+
+    def mark(self) -> int:
+        """The number of the batch with which all that has happened so far is safe."""
+        batch = self.batch
+        if not batch.touched():
+            return batch.number - 1
+        batch.urgent = True
+        return batch.number
+
+    def hurry(self) -> None:
+        """Do not let what has gathered wait any longer."""
+        if self.batch.touched():
+            self.batch.urgent = True
+
+    def take(self) -> Batch:
+        """The batch, for the store; the next one begins."""
+        batch = self.batch
+        batch.changes = [change for change in batch.changes if not change.dead]
+        self.batch = Batch(batch.number + 1)
+        self.under_way = batch
+        return batch
+
+    def pending_bytes(self) -> int:
+        under_way = self.under_way
+        return self.batch.size_bytes + (under_way.size_bytes if under_way is not None else 0)
+
+    def behind(self) -> bool:
+        return self.pending_bytes() > self.max_pending_bytes
+
+    # Deliveries
+
+    def add(self, session: "Session", delivery: "Delivery") -> None:
+        """A message for a session to keep."""
+        batch = self.batch
+        message = delivery.message
+        keeping = keeping_of(message)
+        keeping.batch = batch.number
+        keeping.unsettled += 1
+        session.last_seq += 1
+        record = DeliveryRecord(session.sid, session.last_seq)
+        record.size_bytes = len(message.payload) + len(message.topic_data)
+        record.qos = delivery.qos
+        record.retain = delivery.retain
+        record.ids = delivery.ids
+        if delivery.group is not None:
+            record.share = delivery.group.full_name()
+        record.born = batch.number
+        record.batch = batch.number
+        shared = self._shared(message, keeping) if message.shared else None
+        if shared is not None:
+            shared.refs += 1
+            record.mid = shared.mid
+        else:
+            record.body = journal.message(message, self.epoch)
+        batch.deliveries.append(record)
+        batch.size_bytes += OVERHEAD + len(record.body)
+        batch.urgent = True
+        delivery.record = record
+
+    def _shared(self, message: Publish, keeping: Keeping) -> MessageRecord | None:
+        """What several deliveries of one batch share; those of later ones have their own copy."""
+        batch = self.batch
+        record = keeping.record
+        if record is None:
+            self.last_mid += 1
+            record = MessageRecord(self.last_mid, journal.message(message, self.epoch))
+            record.batch = batch.number
+            keeping.record = record
+            batch.messages.append(record)
+            batch.size_bytes += len(record.body)
+        return record if record.batch == batch.number else None
+
+    def sent(self, delivery: "Delivery", pid: int) -> None:
+        """It has a packet id now."""
+        record = delivery.record
+        if record is not None:
+            record.pid = pid
+            self._changed(record)
+
+    def released(self, delivery: "Delivery") -> None:
+        """QoS 2: PUBREC came."""
+        record = delivery.record
+        if record is not None:
+            record.released = True
+            self._changed(record)
+
+    def _changed(self, record: DeliveryRecord) -> None:
+        batch = self.batch
+        if record.born != batch.number:
+            if record.change is not None and record.batch == batch.number:
+                record.change.dead = True
+            record.change = ChangeRecord(record.sid, record.seq, record.pid, record.released)
+            batch.changes.append(record.change)
+            batch.size_bytes += OVERHEAD
+            if record.qos == 2:
+                batch.urgent = True
+        record.batch = batch.number
+
+    def remove(self, delivery: "Delivery") -> None:
+        """It is over: acknowledged, dropped, or handed to another session."""
+        record = delivery.record
+        if record is None:
+            return
+        delivery.record = None
+        batch = self.batch
+        if record.born == batch.number:
+            record.dead = True
+            record.body = b""
+            batch.dead += 1
+        else:
+            batch.removals.append((record.sid, record.seq))
+            batch.size_bytes += OVERHEAD
+            if record.change is not None and record.batch == batch.number:
+                record.change.dead = True
+        keeping = keeping_of(delivery.message)
+        if record.mid and not record.dead:
+            batch.refs[record.mid] = batch.refs.get(record.mid, 0) - 1
+        elif record.mid and keeping.record is not None:
+            keeping.record.refs -= 1
+        keeping.unsettled -= 1
+        if keeping.unsettled == 0 and keeping.waiter is not None:
+            keeping.waiter.release()
+
+    def forget(self, record: DeliveryRecord) -> None:
+        """A delivery of the store's that cannot be made."""
+        self.batch.removals.append((record.sid, record.seq))
+        if record.mid:
+            self.batch.refs[record.mid] = self.batch.refs.get(record.mid, 0) - 1
+        self.batch.size_bytes += OVERHEAD
+
+    # Everything else
+
+    def incoming(self, session: "Session", pid: int, waits: bool) -> None:
+        """A QoS 2 packet id of the client's: taken, or free again."""
+        self.batch.incoming[(session.sid, pid)] = waits
+        self._grow(0)
+
+    def session(self, session: "Session") -> None:
+        """A session as it is now."""
+        if session.sid == 0:
+            self.last_sid += 1
+            session.sid = self.last_sid
+        record = SessionRecord(session.sid, session.client_id)
+        record.username = session.username
+        record.listener = session.listener
+        record.mount = session.mount
+        record.expiry_s = session.expiry_s
+        record.ends_at = session.ends_at + self.epoch if session.ends_at else 0.0
+        if session.will is not None:
+            record.will = journal.message(session.will, self.epoch)
+            record.will_delay_s = session.will_delay_s
+            record.will_at = session.will_at + self.epoch if session.will_at else 0.0
+        self.batch.sessions[session.sid] = record
+        self._grow(len(record.will))
+
+    def ended(self, session: "Session") -> None:
+        """A session is over, with all it had."""
+        self.batch.ended.append(session.sid)
+        self._grow(0)
+        session.sid = 0
+
+    def subscribed(self, name: str, subscription: "Subscription", identifier: int) -> None:
+        sid = subscription.session.sid
+        record = SubscriptionRecord(sid, name)
+        record.qos = subscription.qos
+        record.no_local = subscription.no_local
+        record.retain_as_published = subscription.retain_as_published
+        record.identifier = identifier
+        self.batch.subscriptions[(sid, name)] = record
+        self._grow(len(name))
+
+    def unsubscribed(self, session: "Session", name: str) -> None:
+        self.batch.subscriptions[(session.sid, name)] = None
+        self._grow(0)
+
+    def retain(self, message: Publish, kept: bool) -> None:
+        """The retained message of a topic changed: to this one, or to none."""
+        body = journal.message(message, self.epoch) if kept else b""
+        self.batch.retained[message.topic] = body
+        self._grow(len(body))
+        keeping = keeping_of(message)
+        keeping.batch = self.batch.number
+        keeping.unsettled += 1  # which nothing but the store settles
+
+    def forget_retained(self, topic: str) -> None:
+        self.batch.retained[topic] = b""
+        self._grow(0)
+
+    def _grow(self, size: int) -> None:
+        self.batch.size_bytes += OVERHEAD + size
+        self.batch.urgent = True
+
+
+def keeping_of(message: Publish) -> Keeping:
+    if message.keeping is None:
+        message.keeping = Keeping()
+    return cast(Keeping, message.keeping)

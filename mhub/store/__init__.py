@@ -1,0 +1,14 @@
+"""Where state outlives the process: one contract, three stores.
+
+contract    what a store has to do, and the two ways in which it may fail
+memory      the contract in plain dictionaries: what the others are measured by in tests
+sqlite      one file in the data directory, written by a thread of its own; its head names the
+            files sqlite_*
+redis       a Redis server, by txredisapi
+make        the store that the configuration asks for
+jsonl       the contents of a store as lines of JSON
+command     `mhub store check|export|import`
+keeper      the core's journal: batches to the store, one at a time, again and again until safe
+
+core.Ledger -> Batch -> keeper.Keeper.commit -> Store.commit -> Hub.committed: replies may leave
+"""

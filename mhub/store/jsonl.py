@@ -1,0 +1,451 @@
+"""The contents of a store as lines of JSON, both ways.
+
+    {"mhub": "store", "schema": 1}
+    {"kind": "session", "sid": 1, "client_id": "pump-7", "expiry_s": 3600}
+    {"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}
+    {"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}
+
+A field that has its default is left out.  What holds a message is written as the message where
+that loses nothing, and otherwise, like all bytes, as base64.  The order of the lines is free.
+
+Reading goes over the file twice.  A `Survey` checks each line, and the lines against each other,
+before anything is stored; it also counts the deliveries of each message, which `batches` needs.
+"""
+
+import json
+import re
+import struct
+from array import array
+from base64 import b64decode, b64encode
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from math import isfinite
+from typing import Any, BinaryIO, Final, TypeVar
+
+from mhub.core.journal import (
+    SCHEMA,
+    Batch,
+    DeliveryRecord,
+    MessageRecord,
+    SessionRecord,
+    SubscriptionRecord,
+    message,
+    publish_of,
+)
+from mhub.wire.publish import Publish
+
+PORTION: Final = 1000
+"""Lines in one batch, ..."""
+
+PORTION_BYTES: Final = 4 << 20
+"""... unless they are long."""
+
+HEADER: Final = json.dumps({"mhub": "store", "schema": SCHEMA}).encode() + b"\n"
+
+# JSON can spell half a character, which no store could write.
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
+
+T = TypeVar("T")
+
+
+class BadLine(Exception):
+    """A line cannot be used; the text says where it stands and why."""
+
+    def __init__(self, name: str, line: int, text: str) -> None:
+        super().__init__(f"{name}:{line}: {text}")
+
+
+def _whole(low: int, high: int) -> Callable[[object], int]:
+    def read(value: object) -> int:
+        if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+            raise ValueError(f"expected an integer from {low} to {high}")
+        return value
+
+    return read
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("expected true or false")
+    return value
+
+
+def _time(value: object) -> float:
+    if not isinstance(value, (int, float)) or isinstance(value, bool) or not isfinite(value):
+        raise ValueError("expected a number of seconds")
+    return float(value)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or _SURROGATE.search(value):
+        raise ValueError("expected text")
+    return value
+
+
+def _data(value: object) -> bytes:
+    try:
+        return b64decode(value, validate=True)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        raise ValueError("expected base64") from None
+
+
+def _show_data(data: bytes) -> str:
+    return b64encode(data).decode("ascii")
+
+
+def _show_message(body: bytes) -> object:
+    try:
+        publish = publish_of(body, 0.0)
+        shown = _with_fields(MESSAGE, lambda name: getattr(publish, name))
+        try:
+            shown["payload"] = publish.payload.decode("utf-8")
+        except UnicodeDecodeError:
+            shown["payload_base64"] = _show_data(publish.payload)
+        if _message(shown) == body:
+            return shown
+    except ValueError:
+        pass
+    return _show_data(body)
+
+
+def _message(value: object) -> bytes:
+    if not isinstance(value, dict):
+        return _checked(_data(value))
+    rest = dict(value)
+    if "payload_base64" in rest:  # "payload" is then an unknown field
+        payload = _data(rest.pop("payload_base64"))
+    else:
+        payload = _text(rest.pop("payload", "")).encode("utf-8")
+    found = _read_fields(MESSAGE, rest)
+    publish = Publish(found["topic"].encode("utf-8"), payload, found["qos"], found["retain"])
+    publish.properties = found["properties"]
+    publish.expiry_s = found["expiry_s"]
+    publish.expiry_at = found["expiry_at"]
+    publish.expires_at = found["expires_at"]
+    try:
+        return message(publish, 0.0)
+    except (struct.error, OverflowError):
+        raise ValueError("expected a message, found a field beyond its bounds") from None
+
+
+def _checked(body: bytes) -> bytes:
+    try:
+        publish = publish_of(body, 0.0)
+    except ValueError:
+        raise ValueError("expected a message, found something else in base64") from None
+    _QOS.read(publish.qos)
+    _time(publish.expires_at)
+    return body
+
+
+def _plain(value: Any) -> object:
+    return value
+
+
+REQUIRED: Final = object()
+
+
+@dataclass(frozen=True)
+class Field:
+    read: Callable[[object], Any]
+    default: object = REQUIRED
+    show: Callable[[Any], object] = _plain
+
+
+# Beyond 2**53 there are tools that read JSON and round.
+_NUMBER: Final = _whole(1, (1 << 53) - 1)
+_COUNT: Final = _whole(0, (1 << 53) - 1)
+_U16: Final = _whole(0, 0xFFFF)
+_U32: Final = _whole(0, 0xFFFFFFFF)
+_QOS: Final = Field(_whole(0, 2), 0)
+
+MESSAGE: Final = {
+    "topic": Field(_text),
+    "qos": _QOS,
+    "retain": Field(_flag, False),
+    "expiry_s": Field(_whole(-1, 0xFFFFFFFF), -1),
+    "expiry_at": Field(_whole(-1, 0xFFFFFFFF), -1),
+    "expires_at": Field(_time, 0.0),
+    "properties": Field(_data, b"", _show_data),
+}
+"""The inside of a message but for its payload: the names are those of `Publish`."""
+
+KINDS: Final = {
+    "session": {
+        "sid": Field(_NUMBER),
+        "client_id": Field(_text),
+        "username": Field(_text, ""),
+        "listener": Field(_text, ""),
+        "mount": Field(_text, ""),
+        "expiry_s": Field(_U32, 0),
+        "ends_at": Field(_time, 0.0),
+        "will": Field(_message, b"", _show_message),
+        "will_delay_s": Field(_U32, 0),
+        "will_at": Field(_time, 0.0),
+    },
+    "subscription": {
+        "sid": Field(_NUMBER),
+        "name": Field(_text),
+        "qos": _QOS,
+        "no_local": Field(_flag, False),
+        "retain_as_published": Field(_flag, False),
+        "identifier": Field(_whole(0, 0xFFFFFFF), 0),
+    },
+    "incoming": {"sid": Field(_NUMBER), "pid": Field(_whole(1, 0xFFFF))},
+    "message": {"mid": Field(_NUMBER), "body": Field(_message, show=_show_message)},
+    "delivery": {
+        "sid": Field(_NUMBER),
+        "seq": Field(_COUNT),
+        "mid": Field(_COUNT, 0),
+        "body": Field(_message, b"", _show_message),
+        "size_bytes": Field(_U32, 0),
+        "qos": _QOS,
+        "retain": Field(_flag, False),
+        "ids": Field(_data, b"", _show_data),
+        "share": Field(_text, ""),
+        "pid": Field(_U16, 0),
+        "released": Field(_flag, False),
+    },
+    "retained": {"topic": Field(_text), "body": Field(_message, show=_show_message)},
+}
+"""What a line may be; the names are those of the records in `mhub.core.journal`."""
+
+
+def records(batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
+    """All that a batch adds to a store, each with its kind and its fields."""
+    for sid in batch.sessions:
+        yield _taken("session", batch.sessions[sid])
+    for subscription in batch.subscriptions.values():
+        if subscription is not None:
+            yield _taken("subscription", subscription)
+    for (sid, pid), waits in batch.incoming.items():
+        if waits:
+            yield "incoming", {"sid": sid, "pid": pid}
+    for each in batch.messages:
+        if each.refs:
+            yield _taken("message", each)
+    for delivery in batch.deliveries:
+        if not delivery.dead:
+            yield _taken("delivery", delivery)
+    for topic, body in batch.retained.items():
+        if body:
+            yield "retained", {"topic": topic, "body": body}
+
+
+def to_line(kind: str, values: Mapping[str, Any]) -> bytes:
+    shown = {"kind": kind, **_with_fields(KINDS[kind], values.__getitem__)}
+    return json.dumps(shown, ensure_ascii=False, allow_nan=False).encode("utf-8") + b"\n"
+
+
+def from_line(line: bytes) -> tuple[str, dict[str, Any]]:
+    """The kind and all fields of a line; ValueError says what is wrong with it."""
+    value = _json(line)
+    kind = value.pop("kind", None)
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ValueError(f"kind: expected one of {', '.join(KINDS)}")
+    found = _read_fields(KINDS[kind], value)
+    if kind == "delivery" and bool(found["mid"]) == bool(found["body"]):
+        raise ValueError("expected one of mid and body")
+    return kind, found
+
+
+class Survey:
+    """The first reading of a file: whether all of it can be stored, and how much there is."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        self.counts: Counter[str] = Counter()
+        self.refs: Counter[int] = Counter()  # deliveries of each message
+        self._name = name
+        self._once: set[tuple[object, ...]] = set()  # what must not come twice
+        self._mids: set[int] = set()
+        self._sids: set[int] = set()
+        self._needs_mid: dict[int, int] = {}  # -> the first line with it
+        self._needs_sid: dict[int, int] = {}
+        self._lines: dict[int, _Line] = {}  # of each sid
+        for line, kind, values, _ in _parsed(file, name):
+            self._add(line, kind, values)
+        self._check_order()
+        self._check_there(self._needs_sid, self._sids, "session")
+        self._check_there(self._needs_mid, self._mids, "message")
+        self.counts["message"] = len(self._mids & self.refs.keys())
+
+    def _add(self, line: int, kind: str, values: dict[str, Any]) -> None:
+        self.counts[kind] += 1
+        if kind == "message":
+            if values["mid"] in self._mids:
+                raise BadLine(self._name, line, f"message {values['mid']} comes twice")
+            self._mids.add(values["mid"])
+        elif kind == "retained":
+            self._only_once(line, kind, values["topic"])
+        elif kind == "session":
+            self._only_once(line, "sid", values["sid"])
+            self._only_once(line, "client id", values["client_id"])
+            self._sids.add(values["sid"])
+        else:
+            sid = values["sid"]
+            self._needs_sid.setdefault(sid, line)
+            if kind == "subscription":
+                self._only_once(line, kind, sid, values["name"])
+            elif kind == "incoming":
+                self._only_once(line, kind, sid, values["pid"])
+            else:
+                self._add_delivery(line, sid, values)
+
+    def _add_delivery(self, line: int, sid: int, values: dict[str, Any]) -> None:
+        if values["mid"]:
+            self.refs[values["mid"]] += 1
+            self._needs_mid.setdefault(values["mid"], line)
+        if values["pid"]:
+            self._only_once(line, "in flight", sid, values["pid"])
+        if sid not in self._lines:
+            self._lines[sid] = _Line()
+        self._lines[sid].add(values["seq"], line)
+
+    def _only_once(self, line: int, *what: object) -> None:
+        if what in self._once:
+            raise BadLine(self._name, line, f"{what[0]} {'/'.join(map(str, what[1:]))} comes twice")
+        self._once.add(what)
+
+    def _check_order(self) -> None:
+        for sid, deliveries in self._lines.items():
+            for seq, line in deliveries.doubles():
+                raise BadLine(self._name, line, f"delivery {sid}/{seq} comes twice")
+
+    def _check_there(self, needed: dict[int, int], there: set[int], what: str) -> None:
+        for number, line in needed.items():  # in the order of the lines
+            if number not in there:
+                raise BadLine(self._name, line, f"there is no {what} {number} in this file")
+
+
+class _Line:
+    """The places of one session's deliveries: sixteen bytes each, as there may be millions."""
+
+    def __init__(self) -> None:
+        self._seqs = array("q")
+        self._lines = array("q")
+        self._ascends = True  # as a store writes them, so that there is nothing to sort
+
+    def add(self, seq: int, line: int) -> None:
+        if self._seqs and seq <= self._seqs[-1]:
+            self._ascends = False
+        self._seqs.append(seq)
+        self._lines.append(line)
+
+    def doubles(self) -> Iterator[tuple[int, int]]:
+        """Places that were there before, each with its line."""
+        if not self._ascends:
+            for (seq, _), (other, line) in pairwise(
+                sorted(zip(self._seqs, self._lines, strict=True))
+            ):
+                if seq == other:
+                    yield seq, line
+
+
+def batches(file: BinaryIO, name: str, refs: Mapping[int, int]) -> Iterator[Batch]:
+    """The second reading: what is in the file, in portions, for an empty store."""
+    batch, count, size_bytes = Batch(1), 0, 0
+    for _, kind, values, length in _parsed(file, name):
+        _put(batch, kind, values, refs)
+        count += 1
+        size_bytes += length
+        if count == PORTION or size_bytes >= PORTION_BYTES:
+            yield batch
+            batch, count, size_bytes = Batch(batch.number + 1), 0, 0
+    if count:
+        yield batch
+
+
+def _put(batch: Batch, kind: str, values: dict[str, Any], refs: Mapping[int, int]) -> None:
+    if kind == "session":
+        session = SessionRecord(values["sid"], values["client_id"])
+        batch.sessions[session.sid] = _filled(session, values)
+    elif kind == "subscription":
+        subscription = SubscriptionRecord(values["sid"], values["name"])
+        batch.subscriptions[subscription.sid, subscription.name] = _filled(subscription, values)
+    elif kind == "incoming":
+        batch.incoming[values["sid"], values["pid"]] = True
+    elif kind == "message":
+        shared = MessageRecord(values["mid"], values["body"])
+        shared.refs = refs.get(shared.mid, 0)
+        batch.messages.append(shared)
+    elif kind == "delivery":
+        batch.deliveries.append(_filled(DeliveryRecord(values["sid"], values["seq"]), values))
+    else:
+        batch.retained[values["topic"]] = values["body"]
+
+
+def _parsed(file: BinaryIO, name: str) -> Iterator[tuple[int, str, dict[str, Any], int]]:
+    """Each line's number, kind, fields and length; the first one is checked and left out."""
+    file.seek(0)
+    number = 0
+    for number, line in enumerate(file, 1):
+        try:
+            if number == 1:
+                _check_header(line)
+            elif line.strip():
+                yield number, *from_line(line), len(line)
+        except ValueError as error:
+            raise BadLine(name, number, str(error)) from None
+    if number == 0:
+        raise BadLine(name, 1, "the file is empty")
+
+
+def _check_header(line: bytes) -> None:
+    try:
+        header = _json(line)
+    except ValueError:
+        header = {}
+    schema = header.get("schema")
+    if header.get("mhub") != "store" or not isinstance(schema, int) or schema < 1:
+        raise ValueError(f"expected {HEADER.decode().strip()}, as `mhub store export` writes it")
+    if schema > SCHEMA:
+        raise ValueError(f"schema {schema} is newer than this mhub, which knows {SCHEMA}")
+
+
+def _json(line: bytes) -> dict[str, Any]:
+    try:
+        value = json.loads(line.decode("utf-8"))
+    except (ValueError, RecursionError):
+        raise ValueError("not JSON") from None
+    if not isinstance(value, dict):
+        raise ValueError("expected a JSON object")
+    return value
+
+
+def _taken(kind: str, record: object) -> tuple[str, dict[str, Any]]:
+    return kind, {name: getattr(record, name) for name in KINDS[kind]}
+
+
+def _filled(record: T, values: dict[str, Any]) -> T:
+    for name, value in values.items():
+        setattr(record, name, value)
+    return record
+
+
+def _with_fields(fields: Mapping[str, Field], value_of: Callable[[str], Any]) -> dict[str, Any]:
+    values = {name: value_of(name) for name in fields}
+    return {
+        name: field.show(values[name])
+        for name, field in fields.items()
+        if values[name] != field.default
+    }
+
+
+def _read_fields(fields: Mapping[str, Field], given: dict[str, Any]) -> dict[str, Any]:
+    for name in given:
+        if name not in fields:
+            raise ValueError(f"unknown field {name!r}; expected {', '.join(fields)}")
+    found = {}
+    for name, field in fields.items():
+        if name in given:
+            try:
+                found[name] = field.read(given[name])
+            except ValueError as error:
+                raise ValueError(f"{name}: {error}") from None
+        elif field.default is REQUIRED:
+            raise ValueError(f"{name}: missing")
+        else:
+            found[name] = field.default
+    return found

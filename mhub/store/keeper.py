@@ -1,0 +1,206 @@
+"""The core's journal: batches go to the store, one at a time, again and again until they are safe.
+
+    open()    at the start: what the store has, into the hub; waits for a store that is not there
+    commit()  a batch; while the store fails nothing that it holds is acknowledged, and the hub
+              reads no more from publishers once much is pending
+    close()   at the end: what is pending still goes to the store, for a bounded time
+
+A failure shows in the log (the first one, then once a minute), in `$SYS/broker/store/state`, and in
+the hub's counters.
+"""
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeVar
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
+from twisted.python.failure import Failure
+
+from mhub.core.hub import Hub
+from mhub.core.journal import Batch, Contents, Row
+from mhub.core.ledger import Ledger
+from mhub.core.limits import Limits
+from mhub.core.restore import restore
+from mhub.core.session import Session
+from mhub.log import logger
+from mhub.store.contract import Store, StoreBroken, StoreError
+
+T = TypeVar("T")
+
+REMIND_S: Final = 60.0
+LONGEST: Final = 10
+"""The wait between two tries grows up to so many times the first one."""
+
+
+class Keeper:
+    def __init__(
+        self,
+        store: Store,
+        hub: Hub,
+        reactor: Any,
+        clock: Callable[[], float],
+        retry_s: float,
+        wake: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._hub = hub
+        self._reactor = reactor
+        self._clock = clock  # the hub's
+        self._retry_s = retry_s
+        self._wake = wake  # what hub.unfinished has is to be gone on with
+        self._log = logger("store")
+        self._calling = False  # inside of a call of the hub's
+        self._stopping = False
+        self._rest: Deferred[None] | None = None
+        self._failing_since = 0.0
+        self._reminded_at = 0.0
+
+    async def open(
+        self,
+        now: float,
+        ledger: Ledger,
+        limits_of: Callable[[str], Limits],
+    ) -> None:
+        """Bring back what the store has; StoreBroken if that cannot be."""
+        contents = await self._persist(lambda: self._store.open(now), True)
+        hub = self._hub
+        hub.now = self._clock()
+        hub.keep_in(self, ledger)
+        restore(hub, contents, limits_of)
+        self._hub.store_state = "ok"
+        self._log.info(
+            "{store}: {sessions} sessions, {queued} queued messages, {retained} retained",
+            store=self._store.name,
+            sessions=len(contents.sessions),
+            queued=_waiting(contents),
+            retained=len(contents.retained),
+        )
+
+    # The hub's journal
+
+    def commit(self, batch: Batch) -> None:
+        self._calling = True
+        self._start(self._commit(batch))
+        self._calling = False
+
+    async def _commit(self, batch: Batch) -> None:
+        await self._persist(lambda: self._store.commit(batch), False)
+        hub = self._hub
+        hub.stats.store_commits += 1
+        hub.now = self._clock()
+        hub.committed()
+        self._end_turn()
+
+    def load(self, session: Session, after: int, most: int, most_bytes: int) -> None:
+        self._calling = True
+        self._start(self._load(session, after, most, most_bytes))
+        self._calling = False
+
+    async def _load(self, session: Session, after: int, most: int, most_bytes: int) -> None:
+        sid = session.sid
+        rows: list[Row] = await self._persist(
+            lambda: self._store.load(sid, after, most, most_bytes), False
+        )
+        self._hub.loaded(session, rows, self._clock())
+        self._end_turn()
+
+    def _end_turn(self) -> None:
+        if not self._calling:
+            self._hub.flush()
+            self._wake()
+
+    def _start(self, work: Coroutine[Deferred[Any], Any, None]) -> None:
+        Deferred.fromCoroutine(work).addErrback(self._ended)
+
+    def _ended(self, failure: Failure) -> None:
+        if not failure.check(CancelledError):  # which is how close() ends it
+            self._log.failure("a defect on the way to the store", failure)
+
+    # Again and again
+
+    async def _persist(self, call: Callable[[], Coroutine[Any, Any, T]], opening: bool) -> T:
+        """Call until it works.  Opening fails for good where trying again cannot help."""
+        wait_s = self._retry_s
+        while True:
+            try:
+                result = await call()
+            except CancelledError:
+                raise
+            except StoreBroken as error:
+                if opening:
+                    raise
+                self._failed(str(error))
+            except StoreError as error:
+                self._failed(str(error))
+            except Exception as error:
+                self._log.failure("a defect in the store")
+                self._failed(f"{type(error).__name__}: {error}")
+            else:
+                self._worked()
+                return result
+            if self._stopping:
+                raise CancelledError
+            self._rest = deferLater(self._reactor, wait_s)
+            await self._rest
+            wait_s = min(wait_s * 2, self._retry_s * LONGEST)
+
+    def _failed(self, text: str) -> None:
+        hub = self._hub
+        now = self._clock()
+        hub.stats.store_failures += 1
+        hub.store_state = f"failing: {text}"
+        if not self._failing_since:
+            self._failing_since = now
+            self._log.error(
+                "{store} fails, nothing is acknowledged that it would have to keep: {text}",
+                store=self._store.name,
+                text=text,
+            )
+        elif now - self._reminded_at < REMIND_S:
+            return
+        else:
+            self._log.error(
+                "{store} still fails, since {since:.0f} s: {text}",
+                store=self._store.name,
+                since=now - self._failing_since,
+                text=text,
+            )
+        self._reminded_at = now
+
+    def _worked(self) -> None:
+        if self._failing_since:
+            self._log.info(
+                "{store} works again, after {since:.0f} s",
+                store=self._store.name,
+                since=self._clock() - self._failing_since,
+            )
+            self._failing_since = 0.0
+            self._hub.store_state = "ok"
+
+    # The end
+
+    async def close(self, timeout_s: float) -> None:
+        """Wait for what is pending, but not for ever."""
+        hub = self._hub
+        ledger = hub.ledger
+        deadline = self._reactor.seconds() + timeout_s
+        if ledger is not None:
+            while ledger.under_way is not None or ledger.batch.touched():
+                ledger.hurry()
+                hub.flush()
+                if self._reactor.seconds() >= deadline:
+                    self._log.error(
+                        "stopped with {count} bytes that the store has not taken; none of it was"
+                        " acknowledged",
+                        count=ledger.pending_bytes(),
+                    )
+                    break
+                await deferLater(self._reactor, 0.01)
+        self._stopping = True
+        if self._rest is not None:
+            self._rest.cancel()
+        await self._store.close()
+
+
+def _waiting(contents: Contents) -> int:
+    return sum(stored.queued + len(stored.inflight) for stored in contents.sessions)

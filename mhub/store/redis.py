@@ -1,0 +1,262 @@
+"""State in a Redis server.  With the default prefix, its keys are
+
+    mhub:meta         hash   schema, last_sid, last_mid; applied_by, applied: see below; recount
+    mhub:owner        text   which broker has it; goes `lease_s` after that one was killed
+    mhub:sessions     set    all sids
+    mhub:ending       set    sids of sessions that have ended and had much; a rest is still there
+    mhub:s:SID        hash   a session: client_id, username, …; queued_bytes; `sub NAME`: options
+    mhub:q:SID        zset   what waits for it: heads by seq; see mhub.store.redis_records
+    mhub:b:SID        hash   seq -> message of what waits, where it is for this session alone
+    mhub:i:SID        hash   what is in flight to it: seq -> head, with a message of its own
+    mhub:p:SID        set    packet ids of its incoming QoS 2 messages
+    mhub:m            hash   mid -> message that several share
+    mhub:r            hash   mid -> how many deliveries do
+    mhub:retained     hash   topic -> message
+
+The keys of a session expire with it, a little later, unless it has a will, which a broker has to
+publish first.  If that happens while no broker runs, refs are counted anew at the next open().
+
+A batch is one script: all of it or nothing.  It may arrive and its answer not, so the script notes
+in `applied` the number of the batch, and in `applied_by` whose number that is: a batch that comes
+again does nothing, and a broker whose place another one has taken changes nothing.  The numbers
+are the store's own: the batch that comes after an error is the same object.
+
+Safe is what the server calls safe: see `appendonly` and `appendfsync` of Redis.  A server that has
+lost everything refuses batches until the broker starts again.
+"""
+
+import os
+import socket
+from collections.abc import AsyncIterator
+from secrets import token_hex
+from typing import Any, Final
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall, deferLater
+
+from mhub.core import journal
+from mhub.core.journal import Batch, Contents, MessageRecord, Row, SessionRecord, StoredSession
+from mhub.store import redis_lua as lua
+from mhub.store.contract import StoreBroken, StoreError, expires_at_of
+from mhub.store.redis_check import check_contents
+from mhub.store.redis_link import RedisLink, RedisOptions
+from mhub.store.redis_reader import PAGE, PAGE_BYTES, RedisReader
+from mhub.store.redis_records import Answer, grows, refs_of, sections, sids
+
+__all__ = ["RedisOptions", "RedisStore"]
+
+SLACK_S: Final = 3600
+"""The keys of a session outlive it by so much: to end it is for the broker, if there is one."""
+
+
+class RedisStore:
+    def __init__(self, reactor: Any, options: RedisOptions) -> None:
+        self._link = RedisLink(reactor, options)
+        self._reader = RedisReader(self._link)
+        self.name = self._link.name
+        self._reactor = reactor
+        self._lease_s = options.lease_s
+        self._lease_ms = b"%d" % (options.lease_s * 1000)
+        self._token = token_hex(8).encode()
+        self._owner = b"%b pid %d %b" % (socket.gethostname().encode(), os.getpid(), self._token)
+        self._waiting: Deferred[None] | None = None  # for another owner to go
+        self._renewal = LoopingCall(self._renew)
+        self._renewal.clock = reactor
+        self._number = 0  # of the last batch
+        self._unsure: Batch | None = None  # the one that failed last
+        self._sweeping: Deferred[None] | None = None
+        self._clock_offset_s = 0.0  # from the caller's clock to the server's
+
+    async def open(self, now: float) -> Contents:
+        recount, server_time = await self._own()
+        self._clock_offset_s = server_time - now
+        if not self._renewal.running:
+            self._renewal.start(self._lease_s / 4, now=False).addErrback(lambda _: None)
+
+        contents = Contents()
+        contents.last_sid, contents.last_mid, known = await self._reader.numbers()
+        over = []
+        async for sid, stored in self._reader.sessions(known):
+            if stored is None:
+                recount = True
+                over.append(sid)
+            elif _is_over(stored.record, now):
+                over.append(sid)
+            else:
+                contents.sessions.append(stored)
+        for at in range(0, len(over), PAGE):
+            await self._finish(over[at : at + PAGE])
+        await self._sweep()
+        if recount:
+            await self._recount(contents.sessions)
+        contents.retained = await self._retained(now)
+        return contents
+
+    async def commit(self, batch: Batch) -> None:
+        if batch is not self._unsure:
+            self._number += 1
+            self._unsure = batch
+        left = await self._link.run(
+            lua.COMMIT,
+            self._token,
+            self._owner,
+            self._lease_ms,
+            b"%d" % self._number,
+            b"%d" % grows(batch),
+            b"%d" % max(0, 0, *batch.sessions, *batch.ended),
+            b"%d" % max(0, 0, *(each.mid for each in batch.messages)),
+            b"%d" % (SLACK_S + self._clock_offset_s),
+            *sections(batch),
+        )
+        if left == -1:
+            raise StoreBroken(f"{self.name}: another broker uses it now; each needs its own prefix")
+        if left == -2:
+            raise StoreBroken(
+                f"{self.name}: it has lost its contents, by a restart without appendonly or by"
+                " FLUSHDB; nothing is stored until this broker starts again"
+            )
+        self._unsure = None
+        if left and self._sweeping is None:
+            self._sweeping = Deferred.fromCoroutine(self._sweep_aside())
+
+    async def load(self, sid: int, after: int, most: int, most_bytes: int) -> list[Row]:
+        return await self._reader.queue(sid, after, most, most_bytes)
+
+    async def pages(self) -> AsyncIterator[Batch]:
+        await self._sweep()
+        reader = self._reader
+        last_sid, last_mid, known = await reader.numbers()
+        number = 1
+        # The highest numbers ever used come first, by what is gone: ended before it begins.
+        batch = Batch(number)
+        batch.ended.append(last_sid)
+        batch.messages.append(MessageRecord(last_mid, b""))
+        yield batch
+        refs = await reader.refs()
+        async for messages in reader.hash(b"m"):
+            batch = Batch(number := number + 1)
+            for mid, body in messages.items():
+                message = MessageRecord(int(mid), body)
+                message.refs = refs.get(int(mid), 0)
+                batch.messages.append(message)
+            yield batch
+        async for sid, stored in reader.sessions(known):
+            if stored is None:
+                continue
+            batch = Batch(number := number + 1)
+            batch.sessions[sid] = stored.record
+            batch.subscriptions.update({(sid, each.name): each for each in stored.subscriptions})
+            batch.incoming.update({(sid, pid): True for pid in stored.incoming})
+            batch.deliveries = [row.record for row in stored.inflight]
+            yield batch
+            after = 0
+            while rows := await reader.queue(sid, after, PAGE, PAGE_BYTES):
+                batch = Batch(number := number + 1)
+                batch.deliveries = [row.record for row in rows]
+                yield batch
+                after = rows[-1].record.seq
+        async for retained in reader.hash(b"retained"):
+            batch = Batch(number := number + 1)
+            batch.retained = {topic.decode(): body for topic, body in retained.items()}
+            yield batch
+
+    async def check(self) -> list[str]:
+        await self._sweep()
+        return await check_contents(self._reader)
+
+    async def close(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._renewal.running:
+            self._renewal.stop()
+            try:
+                await self._link.run(lua.RENEW, self._owner, b"0")
+            except StoreError:
+                pass  # the lease goes by itself
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+        await self._link.close()
+
+    # The owner
+
+    async def _own(self) -> tuple[bool, int]:
+        """Become the owner.  Returns whether to recount refs, and the server's time."""
+        schema = b"%d" % journal.SCHEMA
+        # Whoever was killed does not renew its lease; who still has it by then is alive.
+        deadline = self._reactor.seconds() + 1.25 * self._lease_s
+        while True:
+            found = await self._link.run(lua.OPEN, self._token, self._owner, self._lease_ms, schema)
+            answer = Answer(found)
+            outcome = answer.number()
+            if outcome == 0:
+                return answer.number() != 0, answer.large()
+            if outcome == 1:
+                raise StoreBroken(
+                    f"{self.name}: schema {answer.large()} is of a newer mhub; this one knows"
+                    f" {journal.SCHEMA}"
+                )
+            if self._reactor.seconds() > deadline:
+                who = answer.text().decode("utf-8", "replace").rpartition(" ")[0]
+                raise StoreBroken(f"{self.name}: in use by {who}; each broker needs its own prefix")
+            self._waiting = deferLater(self._reactor, self._lease_s / 20)
+            await self._waiting
+
+    async def _renew(self) -> None:
+        try:
+            await self._link.run(lua.RENEW, self._owner, self._lease_ms)
+        except (StoreError, CancelledError):
+            pass  # the next commit says so, and takes the lease again
+
+    # What goes
+
+    async def _finish(self, over: list[int]) -> int:
+        left: int = await self._link.run(lua.FINISH, sids(over))
+        return left
+
+    async def _sweep(self) -> None:
+        while await self._finish([]):
+            pass
+
+    async def _sweep_aside(self) -> None:
+        """While the broker goes on; what fails here is done after a later commit or open()."""
+        try:
+            await self._sweep()
+        except (StoreError, CancelledError):
+            pass
+        self._sweeping = None
+
+    async def _retained(self, now: float) -> list[bytes]:
+        kept = []
+        over = []
+        async for portion in self._reader.hash(b"retained"):
+            for topic, body in portion.items():
+                if 0 < expires_at_of(body) <= now:
+                    over.append(topic)
+                else:
+                    kept.append(body)
+        for at in range(0, len(over), PAGE):
+            await self._link.run(lua.DELETE, b"retained", *over[at : at + PAGE])
+        return kept
+
+    async def _recount(self, sessions: list[StoredSession]) -> None:
+        """Make refs true again after a session has vanished with what it counted there."""
+        counted: dict[int, int] = {}
+        for stored in sessions:
+            mids = [record.mid async for record in self._reader.line(stored.record.sid)]
+            for mid in (*mids, *(row.record.mid for row in stored.inflight)):
+                counted[mid] = counted.get(mid, 0) + 1
+        noted = await self._reader.refs()
+        async for portion in self._reader.hash(b"m", values=False):
+            for field in portion:
+                noted.setdefault(int(field), -1)  # not even 0
+        wrong = [
+            (mid, counted.get(mid, 0)) for mid, refs in noted.items() if refs != counted.get(mid, 0)
+        ]
+        for at in range(0, len(wrong), PAGE):
+            await self._link.run(lua.REFS, refs_of(wrong[at : at + PAGE]), b"")
+        await self._link.run(lua.REFS, b"", b"done")
+
+
+def _is_over(record: SessionRecord, now: float) -> bool:
+    """Whether it goes at the start.  One with a will comes to the hub, which publishes it."""
+    return not record.will and (record.expiry_s == 0 or 0 < record.ends_at <= now)

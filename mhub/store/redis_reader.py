@@ -1,0 +1,96 @@
+"""What there is in a Redis server, in portions: nothing that may be large comes as a whole."""
+
+from collections.abc import AsyncIterator
+from typing import Final
+
+from mhub.core.journal import DeliveryRecord, Row, StoredSession
+from mhub.store import redis_lua as lua
+from mhub.store.redis_link import RedisLink
+from mhub.store.redis_records import Answer, sids
+
+PAGE: Final = 500
+PAGE_BYTES: Final = 1 << 20
+NO_BOUND: Final = 1 << 52  # a number that Lua has
+
+
+class RedisReader:
+    def __init__(self, link: RedisLink) -> None:
+        self._link = link
+
+    async def numbers(self) -> tuple[int, int, list[int]]:
+        """The highest sid and mid ever used, and all sids that there are."""
+        answer = Answer(await self._link.run(lua.LIST))
+        last_sid, last_mid = answer.large(), answer.large()
+        known = []
+        while answer.more():
+            known.append(answer.large())
+        return last_sid, last_mid, sorted(known)
+
+    async def sessions(self, known: list[int]) -> AsyncIterator[tuple[int, StoredSession | None]]:
+        """Sessions, or None for one whose record is gone."""
+        at = 0
+        while at < len(known):
+            portion = sids(known[at : at + PAGE])
+            answer = Answer(await self._link.run(lua.READ, portion, b"%d" % PAGE_BYTES))
+            while answer.more():
+                yield answer.session()
+                at += 1
+
+    async def queue(
+        self, sid: int, after: int, most: int, most_bytes: int, bodies: bool = True
+    ) -> list[Row]:
+        numbers = (sid, after, most, min(most_bytes, NO_BOUND), bodies)
+        answer = Answer(await self._link.run(lua.QUEUE, *(b"%d" % each for each in numbers)))
+        rows = []
+        while answer.more():
+            rows.append(answer.row(sid))
+        return rows
+
+    async def line(self, sid: int) -> AsyncIterator[DeliveryRecord]:
+        """All that waits for a session, without the messages."""
+        after = 0
+        while rows := await self.queue(sid, after, 10 * PAGE, NO_BOUND, bodies=False):
+            for row in rows:
+                yield row.record
+            after = rows[-1].record.seq
+
+    async def hash(self, name: bytes, values: bool = True) -> AsyncIterator[dict[bytes, bytes]]:
+        """A hash in portions; HSCAN may bring a field twice, this does not."""
+        seen: set[bytes] = set()
+        cursor = b"0"
+        while True:
+            answer = Answer(await self._link.run(lua.SCAN, name, cursor, b"200", b"%d" % values))
+            cursor = answer.text()
+            portion = {}
+            while answer.more():
+                field = answer.text()
+                value = answer.text()
+                if field not in seen:
+                    seen.add(field)
+                    portion[field] = value
+            if portion:
+                yield portion
+            if cursor == b"0":
+                return
+
+    async def refs(self) -> dict[int, int]:
+        refs = {}
+        async for portion in self.hash(b"r"):
+            refs.update({int(mid): int(count) for mid, count in portion.items()})
+        return refs
+
+    async def holders(self) -> set[tuple[bytes, int]]:
+        """The keys that belong to sessions: the letter, and the sid."""
+        prefix = self._link.prefix
+        pattern = b"".join(b"\\%c" % each if each in b"*?[]\\" else b"%c" % each for each in prefix)
+        found = set()
+        cursor = b"0"
+        while True:
+            answer = Answer(await self._link.run(lua.KEYS, pattern + b"[sqbip]:*", cursor))
+            cursor = answer.text()
+            while answer.more():
+                letter, _, sid = answer.text()[len(prefix) :].partition(b":")
+                if sid.isdigit():
+                    found.add((letter, int(sid)))
+            if cursor == b"0":
+                return found

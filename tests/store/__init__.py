@@ -1,0 +1,1 @@
+"""Stores: one suite over all of them, and what is special about each."""

@@ -1,0 +1,203 @@
+"""The keeper: a store that fails is tried again, and nothing is promised meanwhile."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.logger import globalLogPublisher
+from twisted.trial.unittest import SynchronousTestCase
+
+from mhub.core.journal import Batch, Contents, Row
+from mhub.core.ledger import Ledger
+from mhub.core.limits import Limits
+from mhub.store.contract import StoreBroken, StoreError
+from mhub.store.keeper import Keeper
+from mhub.store.memory import MemoryStore
+from tests.core.disk import EPOCH
+from tests.core.world import Client, World
+from tests.helpers import packets as p
+
+
+class Balky:
+    """A memory store whose next calls fail as the test wants it."""
+
+    name = "balky"
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self.problem: Exception | None = None
+        self.closed = False
+        self.calls = 0
+
+    def _answer(self) -> None:
+        self.calls += 1
+        if self.problem is not None:
+            raise self.problem
+
+    async def open(self, now: float) -> Contents:
+        self._answer()
+        return await self.store.open(now)
+
+    async def commit(self, batch: Batch) -> None:
+        self._answer()
+        await self.store.commit(batch)
+
+    async def load(self, sid: int, after: int, most: int, most_bytes: int) -> list[Row]:
+        self._answer()
+        return await self.store.load(sid, after, most, most_bytes)
+
+    def pages(self) -> AsyncIterator[Batch]:
+        return self.store.pages()
+
+    async def check(self) -> list[str]:
+        return await self.store.check()
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+class KeeperCase(SynchronousTestCase):
+    def setUp(self) -> None:
+        self.world = World()
+        self.clock = Clock()
+        self.balky = Balky()
+        self.said: list[str] = []
+        globalLogPublisher.addObserver(self._hear)
+        self.addCleanup(globalLogPublisher.removeObserver, self._hear)
+        self.keeper = Keeper(
+            self.balky,
+            self.world.hub,
+            self.clock,
+            lambda: self.world.now + self.clock.seconds(),
+            1.0,
+            self.world.settle,
+        )
+
+    def _hear(self, event: dict[str, Any]) -> None:
+        if event.get("log_namespace") == "mhub.store":
+            text = event["log_format"] or ""
+            self.said.append(text.format(**event) if "log_failure" not in event else text)
+
+    def open(self) -> "Deferred[None]":
+        ledger = Ledger(EPOCH, 4, 1 << 30)
+        opening = self.keeper.open(self.world.now + EPOCH, ledger, lambda name: Limits())
+        return Deferred.fromCoroutine(opening)
+
+    def away(self) -> Client:
+        """A publisher to a session that is away."""
+        client = self.world.client("away", clean=False)
+        client.subscribe("t", 1)
+        client.lose()
+        return self.world.client("pub")
+
+
+class CommitTests(KeeperCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.successResultOf(self.open())
+        self.sender = self.away()
+        self.balky.problem = StoreError("no room on the disk")
+
+    def test_nothing_is_acknowledged_while_the_store_fails(self) -> None:
+        self.sender.publish("t", b"x", 1)
+        self.clock.pump([1.0] * 30)
+        self.assertEqual(self.sender.take(), [])
+        self.assertGreater(self.world.stats.store_failures, 2)
+        self.assertEqual(self.world.hub.store_state, "failing: no room on the disk")
+
+    def test_it_goes_on_when_the_store_works_again(self) -> None:
+        self.sender.publish("t", b"x", 1)
+        self.clock.pump([1.0] * 5)
+        self.balky.problem = None
+        self.clock.pump([1.0] * 10)
+        self.assertEqual([packet.type for packet in self.sender.take()], ["PUBACK"])
+        self.assertEqual(len(self.balky.store.deliveries), 1)
+        self.assertEqual(self.world.hub.store_state, "ok")
+        self.assertIn("works again", self.said[-1])
+
+    def test_the_log_has_it_once_and_then_once_a_minute(self) -> None:
+        self.sender.publish("t", b"x", 1)
+        self.clock.pump([1.0] * 50)
+        self.assertEqual(len([line for line in self.said if "no room on the disk" in line]), 1)
+        self.clock.pump([1.0] * 30)
+        self.assertEqual(len([line for line in self.said if "no room on the disk" in line]), 2)
+
+    def test_tries_come_at_growing_intervals(self) -> None:
+        self.sender.publish("t", b"x", 1)
+        before = self.balky.calls
+        self.clock.pump([1.0] * 100)
+        self.assertEqual(self.balky.calls - before, 12)
+
+    def test_a_defect_of_the_store_is_a_failure_too(self) -> None:
+        self.balky.problem = ZeroDivisionError("a defect")
+        self.sender.publish("t", b"x", 1)
+        self.clock.pump([1.0] * 5)
+        self.assertTrue(self.flushLoggedErrors(ZeroDivisionError))
+        self.assertEqual(self.sender.take(), [])
+        self.balky.problem = None
+        self.clock.pump([1.0] * 10)
+        self.assertEqual([packet.type for packet in self.sender.take()], ["PUBACK"])
+
+    def test_a_queue_that_cannot_be_read_is_read_later(self) -> None:
+        self.balky.problem = None
+        for number in range(20):
+            self.sender.publish("t", b"%d" % number, 1)
+        self.balky.problem = StoreError("away")
+        client = self.world.open(4)
+        client.send(p.connect("away", 4, clean=False))
+        self.assertEqual(client.take(), [])
+        self.balky.problem = None
+        self.clock.pump([1.0] * 10)
+        client.next("CONNACK")
+        self.assertEqual(client.payloads(), [b"%d" % number for number in range(20)])
+
+
+class OpenTests(KeeperCase):
+    def test_a_store_that_is_not_there_yet_is_waited_for(self) -> None:
+        self.balky.problem = StoreError("connection refused")
+        opening = self.open()
+        self.clock.pump([1.0] * 20)
+        self.assertNoResult(opening)
+        self.balky.problem = None
+        self.clock.pump([1.0] * 10)
+        self.successResultOf(opening)
+        self.assertEqual(self.world.hub.store_state, "ok")
+
+    def test_a_broken_one_is_not(self) -> None:
+        self.balky.problem = StoreBroken("a newer schema")
+        self.failureResultOf(self.open(), StoreBroken)
+
+
+class CloseTests(KeeperCase):
+    def test_what_is_pending_goes_to_the_store(self) -> None:
+        self.successResultOf(self.open())
+        sender = self.away()
+        self.balky.problem = StoreError("away")
+        sender.publish("t", b"x", 1)
+        closing = Deferred.fromCoroutine(self.keeper.close(5.0))
+        self.clock.pump([0.1] * 5)
+        self.assertNoResult(closing)
+        self.balky.problem = None
+        self.clock.pump([0.1] * 20)
+        self.successResultOf(closing)
+        self.assertEqual(len(self.balky.store.deliveries), 1)
+        self.assertTrue(self.balky.closed)
+
+    def test_but_not_for_ever(self) -> None:
+        self.successResultOf(self.open())
+        sender = self.away()
+        self.balky.problem = StoreError("away")
+        sender.publish("t", b"x", 1)
+        closing = Deferred.fromCoroutine(self.keeper.close(5.0))
+        self.clock.pump([0.1] * 60)
+        self.successResultOf(closing)
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.assertTrue(any("stopped with" in line for line in self.said), self.said)
+
+    def test_before_it_was_open(self) -> None:
+        self.balky.problem = StoreError("connection refused")
+        opening = self.open()
+        opening.addErrback(lambda failure: None)
+        self.successResultOf(Deferred.fromCoroutine(self.keeper.close(5.0)))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
