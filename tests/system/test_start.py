@@ -136,6 +136,8 @@ class DaemonTests(SynchronousTestCase):
         self.assertEqual(0, done.returncode, done.stdout)
         pid = int(pid_file.read_text())
         self.addCleanup(lambda: pid_file.exists() and os.kill(pid, signal.SIGKILL))
+        log = directory / "mhub.log"
+        wait_until(lambda: "listening on" in log.read_text(), "it listens")
         raw = Raw(str(directory / "mqtt.sock"))
         raw.connect("c")
         raw.subscribe("t")
