@@ -4,7 +4,7 @@ contract    what a store has to do, and the two ways in which it may fail
 memory      the contract in plain dictionaries: what the others are measured by in tests
 sqlite      one file in the data directory, written by a thread of its own; its head names the
             files sqlite_*
-redis       a Redis server, by txredisapi
+redis       a Redis server, by txredisapi; its head names the files redis_*
 make        the store that the configuration asks for
 jsonl       the contents of a store as lines of JSON
 command     `mhub store check|export|import`

@@ -53,7 +53,16 @@ class SqliteStore:
         work = work_of(batch)
         await self._call(self._database.commit, work)
         if self._database.wants_tidying() and self._worker is not None:
-            self._worker.post(self._database.tidy)
+            self._tidy(self._worker)
+
+    def _tidy(self, worker: Worker) -> None:
+        """Step by step: whatever else was asked for in between has its turn."""
+
+        def step() -> None:
+            if self._database.tidy():
+                worker.post(step)
+
+        worker.post(step)
 
     async def load(self, sid: int, after: int, most: int, most_bytes: int) -> list[Row]:
         return await self._call(self._database.load, sid, after, most, most_bytes)

@@ -160,8 +160,11 @@ class Database:
     def wants_tidying(self) -> bool:
         return self._untidied >= self.tidy_every
 
-    def tidy(self) -> None:
-        """Give free pages back to the system: not all, as new messages need some, and in steps."""
+    def tidy(self) -> bool:
+        """Give free pages back to the system: not all, as new messages need some, and in steps.
+
+        Whether there is another step to do.
+        """
         self._untidied = 0
         db = self._connection()
         try:
@@ -171,7 +174,8 @@ class Database:
                 # Each step of it frees one page, and execute() stops after the first.
                 db.executescript(f"PRAGMA incremental_vacuum({pages})")
         except sqlite3.Error:
-            pass  # a later one may; and whatever is wrong, a commit will say so
+            return False  # a later one may; and whatever is wrong, a commit will say so
+        return bool(free - pages > self.spare_pages)
 
     def close(self) -> None:
         db, self._db = self._db, None
