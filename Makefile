@@ -11,12 +11,13 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: help run test bench lint format wheel clean-ext clean
+.PHONY: help run test bench crash lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
 	@echo "make test       all tests, on the pure and on the compiled build"
 	@echo "make bench      throughput and latency of this broker on this machine"
+	@echo "make crash      kill this broker under load, 50 times on each store, and look what is lost"
 	@echo "make lint       ruff, and mypy in strict mode"
 	@echo "make format     let ruff format the sources"
 	@echo "make wheel      a wheel in dist/, compiled for this machine"
@@ -29,11 +30,16 @@ run: $(VENV)/.installed
 	@.ci/start docs/examples/quickstart.toml
 
 test: $(VENV)/.compiled
-	@.ci/need clients proxy || echo "The tests that use what is missing are skipped."
+	@.ci/need clients proxy redis || echo "The tests that use what is missing are skipped."
 	@$(BIN)/python tests/run.py
 
 bench: $(VENV)/.compiled
 	@.ci/bench
+
+crash: $(VENV)/.compiled
+	@.ci/need redis
+	@$(BIN)/python -m tests.system.crash_run --store sqlite --kills 50
+	@$(BIN)/python -m tests.system.crash_run --store redis --kills 50
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -210,8 +210,10 @@ class Hub:
         assert batch is not None
         ledger.under_way = None
         self.durable = batch.number
+        for message in batch.messages:
+            message.body = b""  # the store has it
         for record in batch.deliveries:
-            record.body = b""  # the store has it
+            record.body = b""
         for connection in list(self.holding):
             connection.release()
         if self.behind and not ledger.behind():
