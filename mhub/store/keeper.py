@@ -152,16 +152,16 @@ class Keeper:
         if not self._failing_since:
             self._failing_since = now
             self._log.error(
-                "{store} fails, nothing is acknowledged that it would have to keep: {text}",
-                store=self._store.name,
+                "the store fails, nothing is acknowledged that it would have to keep: {text}"
+                if self._hub.ledger is not None
+                else "waiting for the store: {text}",
                 text=text,
             )
         elif now - self._reminded_at < REMIND_S:
             return
         else:
             self._log.error(
-                "{store} still fails, since {since:.0f} s: {text}",
-                store=self._store.name,
+                "the store still fails, since {since:.0f} s: {text}",
                 since=now - self._failing_since,
                 text=text,
             )
@@ -170,8 +170,7 @@ class Keeper:
     def _worked(self) -> None:
         if self._failing_since:
             self._log.info(
-                "{store} works again, after {since:.0f} s",
-                store=self._store.name,
+                "the store works again, after {since:.0f} s",
                 since=self._clock() - self._failing_since,
             )
             self._failing_since = 0.0

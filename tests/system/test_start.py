@@ -125,6 +125,17 @@ class CertificateTests(MistakeCase):
         self.fails(self.secure("empty.crt", "empty.key"), "empty.")
 
 
+class StoreTests(MistakeCase):
+    def test_a_file_that_is_no_database(self) -> None:
+        file = self.place / "bad.sqlite"
+        file.write_bytes(b"anything " * 1000)
+        self.fails(
+            '[[listeners]]\nport = 0\n[store]\npath = "bad.sqlite"\n',
+            "bad.sqlite: not a database; it was left alone",
+        )
+        self.assertEqual(file.read_bytes(), b"anything " * 1000)
+
+
 class DaemonTests(SynchronousTestCase):
     def test_in_the_background(self) -> None:
         """Without -n, as a service of the old kind: process id and log are in files."""
