@@ -6,4 +6,7 @@ case       the base of the tests: a house, names of one's own, no traceback in t
 paho       paho-mqtt, made to wait for what it asked for
 mosquitto  mosquitto_pub, mosquitto_sub and mosquitto_rr
 raw        packets over a socket, for what no client library does
+
+durability*  clients that know what they sent, were promised and got; what is wrong with that; stores
+crash_run    `make crash`: a broker killed under load, again and again
 """
