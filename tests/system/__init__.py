@@ -7,6 +7,6 @@ paho       paho-mqtt, made to wait for what it asked for
 mosquitto  mosquitto_pub, mosquitto_sub and mosquitto_rr
 raw        packets over a socket, for what no client library does
 
-durability*  clients that know what they sent, were promised and got; what is wrong with that; stores
+durability*  clients that know what they sent, were promised and got; the verdict; the stores
 crash_run    `make crash`: a broker killed under load, again and again
 """
