@@ -13,6 +13,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     shared      groups of $share subscribers
     session     what a client has here, connected or not: subscriptions, queue, in flight
     connection  one network connection: packets in, frames out
+    frames      a message as the frame that one connection gets
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says
     publishing  PUBLISH, PUBREL: the way of a message in
     subscribing SUBSCRIBE, UNSUBSCRIBE

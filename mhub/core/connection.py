@@ -12,6 +12,7 @@ goes to an MQTT 5 client, the connection closes, the will is published.
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mhub.core import frames
 from mhub.core.ledger import Held, Keeping
 from mhub.core.limits import Limits
 from mhub.core.ports import Exchange, Outlet
@@ -20,8 +21,8 @@ from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31
-from mhub.wire.primitives import BYTES, malformed
-from mhub.wire.publish import Publish, encode_v3, encode_v5, topic_field, with_expiry
+from mhub.wire.primitives import malformed
+from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
@@ -49,9 +50,6 @@ ENOUGH: Final = 1024 * 1024
 
 LARGE: Final = 16 * 1024
 """From here on a payload is not copied into each client's frame, but written behind its head."""
-
-SHORT_TOPIC: Final = 5
-"""A topic field up to this size is not longer than an alias in its place."""
 
 UNLIMITED: Final = 1 << 28
 """More than any packet has."""
@@ -413,10 +411,11 @@ class Connection(Timed):
         if first != 0x30 and len(payload) >= LARGE:
             follows = len(payload)
             payload = b""
+        later = after > self.hub.durable or (after != 0 and self.held is not None)
         frame = (
-            self._frame_v3(message, first, pid, payload, follows)
+            frames.frame_v3(self, message, first, pid, payload, follows)
             if self.version < V5
-            else self._frame_v5(message, first, pid, ids, payload, follows)
+            else frames.frame_v5(self, message, first, pid, ids, payload, follows, later)
         )
         stats = self.hub.stats
         if len(frame) + follows > self.max_packet_out:
@@ -425,7 +424,7 @@ class Connection(Timed):
         stats.publish_sent += 1
         stats.publish_bytes_sent += len(message.payload)
         stats.packets_sent += 1
-        if after > self.hub.durable or (after and self.held is not None):
+        if later:
             self._hold(Held(frame, message.payload if follows else b"", after, None))
         else:
             self._put(frame, message.payload if follows else b"")
@@ -445,74 +444,6 @@ class Connection(Timed):
     def busy(self) -> bool:
         """Whether messages have to wait: the socket is full, or there is enough for this turn."""
         return self.blocked or self.out_bytes >= ENOUGH or self.muted_until != 0
-
-    def _frame_v3(
-        self, message: Publish, first: int, pid: int, payload: bytes, follows: int
-    ) -> bytes:
-        if self.limits.mount_point:
-            return encode_v3(first, self._unmounted(message), pid, payload, follows)
-        if first != 0x30:
-            return encode_v3(first, message.topic_field, pid, payload, follows)
-        frame = message.frame_v3
-        if frame is None:
-            frame = encode_v3(first, message.topic_field, 0, payload, 0)
-            message.frame_v3 = frame
-        return frame
-
-    def _frame_v5(
-        self, message: Publish, first: int, pid: int, ids: bytes, payload: bytes, follows: int
-    ) -> bytes:
-        if message.expires_at:
-            properties = with_expiry(message, self.hub.now)
-        else:
-            properties = message.properties
-        plain = first == 0x30 and not ids and not message.expires_at
-        if self.max_aliases_out or self.limits.mount_point:
-            return self._frame_own(message, first, pid, properties + ids, payload, follows)
-        if not plain:
-            return encode_v5(first, message.topic_field, pid, properties + ids, payload, follows)
-        frame = message.frame_v5
-        if frame is None:
-            frame = encode_v5(first, message.topic_field, 0, properties, payload, 0)
-            message.frame_v5 = frame
-        return frame
-
-    def _frame_own(
-        self,
-        message: Publish,
-        first: int,
-        pid: int,
-        properties: bytes,
-        payload: bytes,
-        follows: int,
-    ) -> bytes:
-        """A frame for this connection alone: topic alias, mount point."""
-        topic = message.topic_field
-        if self.limits.mount_point:
-            topic = self._unmounted(message)
-        if self.max_aliases_out and len(topic) > SHORT_TOPIC:
-            if self.aliases_out is None:
-                self.aliases_out = {}
-            alias = self.aliases_out.get(message.topic, 0)
-            if alias:
-                topic = b"\0\0"
-            elif len(self.aliases_out) < self.max_aliases_out:  # [MQTT-3.3.2-11]
-                alias = len(self.aliases_out) + 1
-                whole = len(topic) + len(properties) + len(message.payload) + 16
-                if whole > self.max_packet_out:
-                    alias = 0  # it may not be sent at all, and then the client would not know it
-                else:
-                    self.aliases_out[message.topic] = alias
-            if alias:
-                properties = b"\x23%b%b%b" % (
-                    BYTES[alias >> 8],
-                    BYTES[alias & 0xFF],
-                    properties,
-                )
-        return encode_v5(first, topic, pid, properties, payload, follows)
-
-    def _unmounted(self, message: Publish) -> bytes:
-        return topic_field(message.topic_data[len(self.limits.mount_point.encode("utf-8")) :])
 
     def flush(self) -> None:
         """One write for all that has gathered."""

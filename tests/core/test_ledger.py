@@ -124,6 +124,21 @@ class WaitingTests(DiskCase):
         self.disk.settle()
         self.assertEqual([packet.pid for packet in client.take()], [1, 2])
 
+    def test_a_message_that_waits_begins_no_topic_alias(self) -> None:
+        """Another one would leave before it, and name an alias that the client does not know."""
+        client = self.join("c", 5, props=[*FOR_EVER, (0x22, 10)])
+        client.send(p.subscribe(1, ("a/long/topic", 2), version=5))
+        self.disk.settle()
+        client.next("SUBACK")
+        sender = self.world.client("pub", 5)
+        sender.publish("a/long/topic", b"waits", 2)
+        sender.publish("a/long/topic", b"overtakes", 1)
+        first = client.next("PUBLISH")
+        self.assertEqual((first.payload, first.topic), (b"overtakes", "a/long/topic"))
+        self.disk.settle()
+        second = client.next("PUBLISH")
+        self.assertEqual((second.payload, second.topic), (b"waits", "a/long/topic"))
+
 
 class SettledTests(DiskCase):
     """What everybody has acknowledged need not be stored."""
