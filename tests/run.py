@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILDS = ("pure", "compiled")
-LONGEST_RUN_S = 400
+LONGEST_RUN_S = 600
 
 
 class Counts(NamedTuple):
