@@ -35,7 +35,7 @@ class SqliteStore:
     def __init__(self, reactor: Any, path: str, synchronous: str = "full") -> None:
         if synchronous not in SYNCHRONOUS:
             raise ValueError(f"synchronous: {synchronous} is none of {', '.join(SYNCHRONOUS)}")
-        self.name = f"sqlite {path}"
+        self.name = f"sqlite {os.path.abspath(path)}"
         self._reactor = reactor
         self._database = Database(os.path.abspath(path), synchronous)
         self._worker: Worker | None = None
