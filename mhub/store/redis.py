@@ -58,7 +58,7 @@ class RedisStore:
         self._lease_s = options.lease_s
         self._lease_ms = b"%d" % (options.lease_s * 1000)
         self._token = token_hex(8).encode()
-        self._owner = b"%b pid %d %b" % (socket.gethostname().encode(), os.getpid(), self._token)
+        self._owner = b""
         self._waiting: Deferred[None] | None = None  # for another owner to go
         self._renewal = LoopingCall(self._renew)
         self._renewal.clock = reactor
@@ -68,6 +68,8 @@ class RedisStore:
         self._clock_offset_s = 0.0  # from the caller's clock to the server's
 
     async def open(self, now: float) -> Contents:
+        # Not before: a process that goes to the background has another id then.
+        self._owner = b"%b pid %d %b" % (socket.gethostname().encode(), os.getpid(), self._token)
         recount, server_time = await self._own()
         self._clock_offset_s = server_time - now
         if not self._renewal.running:
