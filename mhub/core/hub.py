@@ -46,9 +46,7 @@ class HubSettings:
         self.route_cache_size = 100_000
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
-        self.max_queued_bytes_total = (
-            2 * 1024 * 1024 * 1024
-        )  # of all sessions together; 0: any number
+        self.max_queued_bytes_total = 2048 * 1024 * 1024  # of all sessions; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
         self.portion = 500  # waiting messages sent to one client in one turn
@@ -249,6 +247,7 @@ class Hub:
             session.loading = False
             session.take_back(rows)
             session.pump(self.portion)
+            session.refill()
         elif ledger.under_way is not None or ledger.batch.touched():
             self.starving.append(session)  # they are on their way to the store
             ledger.hurry()
@@ -257,8 +256,7 @@ class Hub:
                 f"the queue of {session.client_id!r}",
                 LookupError(f"{session.spilled} messages are not in the store any more"),
             )
-            session.loading = False
-            session.spilled = 0
+            session.give_up_spilled()
 
     # Messages
 

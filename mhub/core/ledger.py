@@ -110,7 +110,7 @@ class Ledger:
         record.retain = delivery.retain
         record.ids = delivery.ids
         if delivery.group is not None:
-            record.share = delivery.group.full_name()
+            record.share = delivery.group.full_name
         record.born = batch.number
         record.batch = batch.number
         shared = self._shared(message, keeping) if message.shared else None

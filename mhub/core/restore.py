@@ -22,6 +22,8 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         _subscriptions(hub, session, stored)
         _messages(session, stored, ledger.epoch)
         _deadlines(hub, session, stored, ledger)
+        if session.shares:
+            session.refill()  # so that others of its groups can take over
     for body in contents.retained:
         try:
             hub.retained.store(publish_of(body, ledger.epoch))

@@ -209,8 +209,8 @@ class Session(Timed):
         if self.sid and (delivery.qos or self.connection is None):
             book = self.hub.book()
             book.add(self, delivery)
-            # What a shared group may take over stays at hand.
-            if not self.shares and (self.spilled or self.queued() >= book.window):
+            # What a shared group may take over is at hand, but for what comes back after a start.
+            if self.spilled or (self.queued() >= book.window and not self.shares):
                 self.spilled += 1
                 self._count(size)
                 return
@@ -243,7 +243,7 @@ class Session(Timed):
             policy = self.limits.queue_full
             if policy == limits.DROP_OLDEST and delivery.qos and self.queue is not None:
                 self._discard(self._take())
-                self._refill()
+                self.refill()
                 continue
             if policy == limits.DISCONNECT and delivery.qos and self.connection is not None:
                 self.hub.dismiss(self.connection, QUOTA_EXCEEDED, "it does not keep up")
@@ -278,12 +278,12 @@ class Session(Timed):
 
     # The part of the queue that is in the store alone
 
-    def _refill(self) -> None:
+    def refill(self) -> None:
         """Ask for more before the memory's part of the queue is empty."""
         if not self.spilled or self.loading:
             return
         enough = self.hub.book().window if self.connection is None else LOAD_MESSAGES
-        if self.queue is None or len(self.queue) < enough // 2:
+        if self.queue is None or len(self.queue) < enough // 2 or self.shares:
             self.loading = True
             self.hub.load(self)
 
@@ -298,6 +298,13 @@ class Session(Timed):
             delivery = self.revive(row, epoch)
             if delivery is not None:
                 self._keep(delivery)
+
+    def give_up_spilled(self) -> None:
+        """What should be in the store is not."""
+        self.loading = False
+        self.spilled = 0
+        if self.queue is None:
+            self._count(-self.queued_bytes)
 
     def revive(self, row: Row, epoch: float) -> Delivery | None:
         """A delivery as it was when it was stored; None if the store has damaged it."""
@@ -317,7 +324,7 @@ class Session(Timed):
         if record.share:
             for subscription in self.subscriptions.values():
                 group = subscription.group
-                if group is not None and group.full_name() == record.share:
+                if group is not None and group.full_name == record.share:
                     delivery.group = group
         return delivery
 
@@ -352,7 +359,7 @@ class Session(Timed):
                 connection.publish(message, 0, 0, delivery.retain, delivery.ids, False, 0)
                 self._discard(delivery)
         if self.spilled:
-            self._refill()
+            self.refill()
         if self.waiting():
             self.hub.continue_later(connection)
 

@@ -15,11 +15,9 @@ class Group:
     def __init__(self, name: str, topic_filter: str) -> None:
         self.name = name
         self.topic_filter = topic_filter
+        self.full_name = f"$share/{name}/{topic_filter}"
         self.members: list[Subscription] = []
         self.turn = 0
-
-    def full_name(self) -> str:
-        return f"$share/{self.name}/{self.topic_filter}"
 
     def join(self, subscription: "Subscription") -> None:
         for index, member in enumerate(self.members):

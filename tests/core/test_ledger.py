@@ -245,6 +245,27 @@ class QueueTests(DiskCase):
         self.assertEqual(self.world.hub.sessions["away"].queued(), 10)
         self.assertEqual(self.world.stats.dropped_queue_full, 40)
 
+    def test_a_shared_subscribers_queue_is_at_hand_after_a_crash_and_keeps_its_order(self) -> None:
+        self.subscriber("away", "$share/g/t", 1).lose()
+        self.disk.settle()
+        for number in range(30):
+            self.world.client("pub").publish("t", b"%d" % number, 1)
+        self.disk.settle()
+        self.crash()
+        self.world.client("pub").publish("t", b"30", 1)  # before any of it came back
+        self.disk.settle()
+        self.assertEqual(self.world.hub.sessions["away"].spilled, 0)
+        self.assertEqual(self.drain(), [b"%d" % number for number in range(31)])
+
+    def test_what_the_store_has_lost_is_told_and_not_waited_for(self) -> None:
+        self.fill(20)
+        self.crash()
+        self.disk.store.deliveries.clear()
+        said: list[str] = []
+        self.world.diary.crashed = lambda what, error: said.append(what)  # type: ignore[method-assign]
+        self.assertEqual(self.drain(), [])
+        self.assertEqual((len(said), self.world.hub.queued_bytes), (1, 0))
+
 
 class BehindTests(DiskCase):
     """A store that does not keep up slows its publishers down, and nobody else."""
