@@ -139,10 +139,17 @@ def store(argv: list[str]) -> int:
     return run(argv)
 
 
+def cluster(argv: list[str]) -> int:
+    from mhub.control.command import main as run
+
+    return run(argv)
+
+
 COMMANDS: Final = {
     "check-config": Command("check a configuration without starting the broker", check_config),
     "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
     "store": Command("check, export or import sessions and messages", store),
+    "cluster": Command("see and change the cluster of a running node", cluster),
     "bench": Command("put load on any MQTT broker and measure it", bench),
 }
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import TestCase
 
-from mhub.config import ConfigError, Settings, load, parse
+from mhub.config import ClusterSettings, ConfigError, Settings, load, parse
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.lines import line_numbers
 from mhub.config.load import STORE_KEYS
@@ -284,7 +284,7 @@ class MistakeTests(ConfigCase):
             interval_s = "soon"
             """,
             "2: verbose: unknown key; expected one of listeners, limits, store, sys, net, log,"
-            " auth",
+            " auth, cluster, control",
             '4: listeners[0].prot: unknown key; did you mean "port"?',
             "5: listeners[0].max_connections: expected an integer, 0 or more, found -1",
             "7: limits.max_qos: expected an integer from 0 to 2, found 3",
@@ -684,6 +684,285 @@ class StoreTests(ConfigCase):
             ),
         ):
             self.assertEqual(self.last_line(text), line)
+
+
+class ClusterTests(ConfigCase):
+    SECRET = 'secret = "correct horse battery"\n'
+
+    def cluster(self, keys: str = "", secret: str = SECRET) -> str:
+        """A table whose lines 2 to 4 are right; `keys` begin in line 5."""
+        return f'[cluster]\nname = "demo"\nnode = "a"\n{secret}{keys}'
+
+    def node(self, keys: str = "", secret: str = SECRET) -> ClusterSettings:
+        cluster = self.settings(self.cluster(keys, secret)).cluster
+        assert cluster is not None
+        return cluster
+
+    def test_no_table_is_no_cluster(self) -> None:
+        self.assertIsNone(self.settings("").cluster)
+
+    def test_defaults(self) -> None:
+        node = self.node()
+        self.assertEqual((node.name, node.node), ("demo", "a"))
+        self.assertEqual((node.peers, node.srv, node.dns, node.tls), ((), "", (), None))
+        self.assertEqual(node.address, "127.0.0.1:7883")
+        self.assertEqual(node.reached_at(7883), "127.0.0.1:7883")
+
+    def test_defaults_are_allowed_values(self) -> None:
+        rows = [
+            f"{name} = {entry.kind.show(entry.default)}"
+            for name, entry in keys_of(ClusterSettings).items()
+            if not entry.required and not entry.kind.keys and entry.default != ""
+        ]
+        self.assertEqual(self.node("\n".join(rows)), self.node())
+
+    def test_needed(self) -> None:
+        self.assertProblem(
+            "[cluster]",
+            "1: cluster.name: missing; expected a string: 1 to 64 printable characters",
+            '1: cluster.node: missing; expected a string: 1 to 64 letters, digits, "-", "_" and'
+            ' ".", first a letter or a digit',
+            "1: cluster.secret: missing; a cluster needs secret, secret_file or tls, so that only"
+            " its own nodes can join",
+        )
+
+    def test_names(self) -> None:
+        for name in ("a", "A-1_b.example", "0" * 64):
+            self.settings(f'[cluster]\nname = "x"\nnode = "{name}"\n{self.SECRET}')
+        for name in ("", "-a", "a b", "a/b", "\u00e4", "0" * 65):
+            (problem,) = self.problems(f'[cluster]\nname = "x"\nnode = "{name}"\n{self.SECRET}')
+            self.assertIn("3: cluster.node: expected a string: 1 to 64 letters", problem)
+        for name in ("", "a\\tb", "0" * 65):
+            (problem,) = self.problems(f'[cluster]\nname = "{name}"\nnode = "a"\n{self.SECRET}')
+            self.assertIn("2: cluster.name: expected a string: 1 to 64 printable", problem)
+
+    def test_addresses(self) -> None:
+        node = self.node(
+            """
+            host = "::"
+            port = 0
+            advertise = "[2001:db8::1]:7000"
+            peers = ["b.example.org:7883", "10.0.0.2:1", "[::1]:65535"]
+            srv = "_mhub._tcp.example.org"
+            dns = ["127.0.0.1:5353", "[::1]:53"]
+            """
+        )
+        self.assertEqual(node.address, "[::]:0")
+        self.assertEqual(node.reached_at(7), "[2001:db8::1]:7000")
+        self.assertEqual(len(node.peers), 3)
+        self.assertEqual(self.node('host = "::1"\nport = 0').reached_at(7), "[::1]:7")
+
+    def test_bad_addresses(self) -> None:
+        at = "5: cluster"
+        for keys, problem in (
+            ('peers = ["b"]', f'{at}.peers[0]: expected a string: "host:port", found "b"'),
+            (
+                'peers = ["a:1", "b:65536"]',
+                f'{at}.peers[1]: expected a string: "host:port", found "b:65536"',
+            ),
+            (
+                'advertise = "::1:7883"',
+                f'{at}.advertise: expected a string: "host:port", found "::1:7883"',
+            ),
+            (
+                'advertise = "[b]:7883"',
+                f'{at}.advertise: expected a string: "host:port", found "[b]:7883"',
+            ),
+            (
+                'dns = ["ns.example.org:53"]',
+                f'{at}.dns[0]: expected a string: "address:port" with an IP address,'
+                ' found "ns.example.org:53"',
+            ),
+            (
+                'srv = "_mhub._tcp..org"',
+                f'{at}.srv: expected a string: a DNS name, found "_mhub._tcp..org"',
+            ),
+            (
+                'host = "0.0.0.0"',
+                '1: cluster.advertise: missing; host = "0.0.0.0" does not tell the other nodes'
+                ' where this one is: expected "host:port"',
+            ),
+            (
+                "port = 1883",
+                f"{at}.port: listeners[0] listens on mqtt://127.0.0.1:1883 already",
+            ),
+        ):
+            self.assertProblem(self.cluster(keys), problem)
+
+    def test_secrets(self) -> None:
+        secret = self.folder / "secret"
+        secret.touch(0o600)
+        secret.write_text("correct horse battery\n")
+        self.assertEqual(
+            self.node(secret='secret_file = "secret"').read_secret(), "correct horse battery"
+        )
+        self.assertEqual(self.node().read_secret(), "correct horse battery")
+        (self.folder / "short").touch(0o600)
+        (self.folder / "short").write_text("fifteen letters\n")
+        (self.folder / "binary").write_bytes(b"\xff" * 20)
+        for keys, problem in (
+            ('secret = "fifteen letters"', "secret: expected at least 16 characters, found 15"),
+            (
+                'secret_file = "short"',
+                f"secret_file: expected at least 16 characters, found 15 in {self.folder}/short",
+            ),
+            (
+                'secret_file = "none"',
+                f"secret_file: cannot read {self.folder}/none: No such file or directory",
+            ),
+            (
+                'secret_file = "binary"',
+                f"secret_file: expected text, found something else in {self.folder}/binary",
+            ),
+        ):
+            self.assertProblem(self.cluster(secret=keys), f"4: cluster.{problem}")
+        self.assertProblem(
+            self.cluster('secret_file = "secret"'),
+            "5: cluster.secret_file: not together with secret",
+        )
+
+    def test_secret_is_not_shown(self) -> None:
+        settings = self.settings(self.cluster())
+        self.assertNotIn("horse", repr(settings) + summary(settings))
+        self.assertNotIn("fifteen", str(self.problems(self.cluster(secret='secret = "fifteen"'))))
+
+    def test_secret_that_everybody_can_read(self) -> None:
+        (self.folder / "secret").write_text("correct horse battery")
+        (self.folder / "secret").chmod(0o644)
+        (warning,) = self.settings(self.cluster(secret='secret_file = "secret"')).warnings
+        self.assertIn("4: cluster.secret_file: everybody on this machine can read", warning)
+
+    def test_times(self) -> None:
+        for keys, problem in (
+            (
+                'heartbeat_s = "5s"',
+                "1: cluster.suspect_s: expected more than heartbeat_s, which is 5s, found 3s",
+            ),
+            (
+                "suspect_s = 10",
+                "1: cluster.dead_s: expected more than suspect_s, which is 10s, found 10s",
+            ),
+            (
+                "retry_max_s = 0.4",
+                "5: cluster.retry_max_s: expected at least retry_s, which is 0.5s, found 0.4s",
+            ),
+        ):
+            self.assertProblem(self.cluster(keys), problem)
+        self.assertEqual(self.node("retry_max_s = 0.5\nforget_s = 0").forget_s, 0)
+        (problem,) = self.problems(self.cluster('heartbeat_s = "soon"\nsuspect_s = 0.5'))
+        self.assertIn("5: cluster.heartbeat_s: expected a duration", problem)
+
+    def test_tls(self) -> None:
+        """A certificate is enough, if it is for the name of the node."""
+        authority = Authority("Test CA")
+        authority.write(self.folder / "ca.crt")
+        for name in ("a", "A", "b", "*.example"):
+            authority.issue(name, self.folder / f"{name}.crt", self.folder / f"{name}.key")
+
+        def tls(name: str) -> str:
+            return f'[cluster.tls]\ncertificate = "{name}.crt"\nkey = "{name}.key"\nca = "ca.crt"\n'
+
+        self.assertIsNotNone(self.node(tls("a"), secret="").tls)
+        self.assertIsNotNone(self.node(tls("A"), secret=self.SECRET).tls)
+        self.assertProblem(
+            self.cluster(tls("b"), secret=""),
+            '5: cluster.tls.certificate: expected a certificate for the name of the node, "a";'
+            f" {self.folder}/b.crt is for b (as a DNS name among its subject alternative names)",
+        )
+        for name, fine in (("a.example", True), ("example", False), ("a.b.example", False)):
+            text = f'[cluster]\nname = "x"\nnode = "{name}"\n' + tls("*.example")
+            if fine:
+                self.settings(text)
+            else:
+                (problem,) = self.problems(text)
+                self.assertIn("is for *.example (", problem)
+
+    def test_tls_needs_all_its_files(self) -> None:
+        self.assertProblem(
+            self.cluster('[cluster.tls]\nkey = "none"', secret=""),
+            "4: cluster.tls.certificate: missing; expected a path",
+            "4: cluster.tls.ca: missing; expected a path",
+            f"5: cluster.tls.key: cannot read {self.folder}/none: No such file or directory",
+        )
+
+    def test_typo(self) -> None:
+        self.assertProblem(
+            self.cluster('peer = ["b:1"]\nqueue_full = "refuze"'),
+            '5: cluster.peer: unknown key; did you mean "peers"?',
+            '6: cluster.queue_full: expected one of "refuse", "drop", found "refuze"'
+            ' (did you mean "refuse"?)',
+        )
+
+    def test_summary(self) -> None:
+        def lines(keys: str) -> list[str]:
+            return [line.strip() for line in summary(self.settings(keys)).split("\n")[-2:]]
+
+        control = f"control socket {self.folder}/mhub-data/control.sock"
+        start = "node a of the cluster demo on 127.0.0.1:7883, trust by a secret; joins"
+        self.assertEqual(lines(self.cluster()), [f"{start} nobody: it waits for others", control])
+        self.assertEqual(
+            lines(self.cluster('peers = ["b:1", "c:2"]\nsrv = "x.example"')),
+            [f"{start} b:1, c:2, SRV x.example", control],
+        )
+
+    @steady
+    @given(
+        st.dictionaries(
+            st.sampled_from(list(keys_of(ClusterSettings))),
+            st.sampled_from(
+                ["0", "-1", "1e400", "nan", "true", '""', '"a"', "[]", '[""]', "{}", "12:00:00"]
+            ),
+        )
+    )
+    def test_any_value(self, table: dict[str, str]) -> None:
+        """No type of value in any key gives anything but settings or a ConfigError."""
+        rows = "\n".join(f"{name} = {value}" for name, value in table.items())
+        try:
+            parse(f"[cluster]\n{rows}", "broker.toml")
+        except ConfigError:
+            pass
+
+
+class ControlTests(ConfigCase):
+    def test_defaults(self) -> None:
+        """The socket is beside the configuration; a broker that nobody asked for it may fail it."""
+        for text in ("", "[control]", '[control]\nmode = "0600"'):
+            control = self.settings(text).control
+            self.assertEqual(control.path, str(self.folder / "mhub-data" / "control.sock"))
+            self.assertFalse(control.required)
+        self.assertEqual((self.settings("").control.mode, control.mode), (0o660, 0o600))
+
+    def test_without_a_file(self) -> None:
+        self.assertEqual(
+            parse("", "no file").control.path, str(Path.cwd() / "mhub-data" / "control.sock")
+        )
+
+    def test_required(self) -> None:
+        """Who names it, or has a cluster to see and change by it, wants it."""
+        control = self.settings('[control]\npath = "c.sock"').control
+        self.assertEqual((control.path, control.required), (str(self.folder / "c.sock"), True))
+        cluster = f'[cluster]\nname = "x"\nnode = "a"\n{ClusterTests.SECRET}'
+        self.assertTrue(self.settings(cluster).control.required)
+
+    def test_off(self) -> None:
+        control = self.settings('[control]\npath = ""').control
+        self.assertEqual((control.path, control.required), ("", False))
+
+    def test_mistakes(self) -> None:
+        (self.folder / "file").write_text("")
+        self.assertProblem(
+            '[control]\npath = "file"',
+            f"2: control.path: {self.folder}/file is there already, and is not a socket",
+        )
+        self.assertProblem(
+            '[control]\npath = "./x"\n[[listeners]]\ntransport = "unix"\npath = "x"',
+            f"2: control.path: listeners[0] listens on unix:{self.folder}/x already",
+        )
+        self.assertProblem(
+            '[control]\nmode = "rw"',
+            "2: control.mode: expected permissions as octal digits in a string, such as"
+            ' "0660", found "rw"',
+        )
 
 
 class UnitTests(TestCase):

@@ -1,24 +1,29 @@
 """The configuration: a TOML file becomes frozen settings, checked once.
 
-load          a file -> `Settings`, or `ConfigError` with everything that is wrong
-settings      the settings, and with each its type, range, default and documentation
-limits        the same for `[limits]`, whose values `mhub.core` reads
-listeners     checks of `[[listeners]]` that need more than one key
-certificates  checks of the files that TLS needs
-schema        keys, tables and lists
-kinds         the types of values
-units         "64 KiB" and "1h"
-lines         which line sets which key
-problems      how a mistake is reported
-mosquitto     where the options of mosquitto.conf went
-reference     the reference in `docs/configuration.md`; `python -m mhub.config` prints it
+load            a file -> `Settings`, or `ConfigError` with everything that is wrong
+settings        the settings, and with each its type, range, default and documentation
+limits          the same for `[limits]`, whose values `mhub.core` reads
+cluster         the same for `[cluster]`
+listeners       checks of `[[listeners]]` that need more than one key
+cluster_checks  such checks of `[cluster]`
+certificates    checks of the files that TLS needs
+schema          keys, tables and lists
+kinds           the types of values
+units           "64 KiB" and "1h"
+lines           which line sets which key
+problems        how a mistake is reported
+mosquitto       where the options of mosquitto.conf went
+summary         what a configuration comes to, for `mhub check-config`
+reference       the reference in `docs/configuration.md`; `python -m mhub.config` prints it
 """
 
+from mhub.config.cluster import ClusterSettings, ClusterTlsSettings
 from mhub.config.limits import BrokerLimits
 from mhub.config.load import load, parse
 from mhub.config.problems import ConfigError, Problem
 from mhub.config.settings import (
     AuthSettings,
+    ControlSettings,
     ListenerSettings,
     LogSettings,
     NetSettings,
@@ -32,7 +37,10 @@ from mhub.config.settings import (
 __all__ = [
     "AuthSettings",
     "BrokerLimits",
+    "ClusterSettings",
+    "ClusterTlsSettings",
     "ConfigError",
+    "ControlSettings",
     "ListenerSettings",
     "LogSettings",
     "NetSettings",

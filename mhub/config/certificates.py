@@ -1,4 +1,4 @@
-"""Whether the TLS settings of a listener can work: the files are there, and fit each other.
+"""Whether TLS settings can work: the files are there, and fit each other.
 
 What the files hold is checked with the libraries that will use them, so that a listener whose
 settings pass here starts.  They are imported only when there is TLS to check.
@@ -58,6 +58,19 @@ def read_file(path: str, place: Place) -> bytes | None:
         return None
 
 
+def names_in(path: str) -> list[str]:
+    """The DNS names that the first certificate of a file, which was checked, is valid for."""
+    from cryptography import x509
+
+    with open(path, "rb") as file:
+        first = x509.load_pem_x509_certificates(file.read())[0]
+    try:
+        names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return names.get_values_for_type(x509.DNSName)
+
+
 def _check_pair(certificate: str, key: str, place: Place) -> None:
     # An empty path was reported as missing when the table was read.
     cert = key_ok = None
@@ -69,7 +82,7 @@ def _check_pair(certificate: str, key: str, place: Place) -> None:
         key_ok = _parse(
             key, place.at("key"), "a PEM file with a private key without a passphrase", _public_part
         )
-        _warn_if_open(key, place.at("key"))
+        warn_if_open(key, place.at("key"))
     if cert is not None and key_ok is not None:
         public, ends = cert
         if public != key_ok:
@@ -128,7 +141,8 @@ def _check_ciphers(ciphers: str, place: Place) -> None:
         place.wrong(f'expected a list of ciphers that OpenSSL knows, found "{ciphers}"')
 
 
-def _warn_if_open(path: str, place: Place) -> None:
+def warn_if_open(path: str, place: Place) -> None:
+    """Warn about a file whose secret everybody here could know."""
     try:
         mode = os.stat(path).st_mode
     except OSError:

@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 from mhub.config.lines import join
 from mhub.config.problems import Report, Wrong, describe, nearest
 from mhub.config.units import parse_duration, parse_size, show_duration, show_size
 
 T = TypeVar("T")
+
+_HOST_PORT: Final = re.compile(
+    r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[^\s\[\]]+)\]):(?P<port>[0-9]{1,5})", re.ASCII
+)
 
 
 @dataclass(frozen=True)
@@ -210,6 +214,31 @@ class Host(Kind[str]):
         raise Wrong(self.expected, hint)
 
 
+class HostPort(Kind[str]):
+    """Where to find a server; `numeric`: by its address only, where there is nobody to ask."""
+
+    def __init__(self, *, numeric: bool = False) -> None:
+        self._numeric = numeric
+        self.name = '"address:port"' if numeric else '"host:port"'
+        self.expected = f"a string: {self.name}" + (" with an IP address" if numeric else "")
+
+    def read(self, value: object, place: Place) -> str:
+        match = _HOST_PORT.fullmatch(value) if isinstance(value, str) else None
+        if match is None or not 1 <= int(match["port"]) <= 65535:
+            raise Wrong(self.expected)
+        if self._numeric or match["v6"]:
+            try:
+                ip_address(match["v6"] or match["host"])
+            except ValueError:
+                raise Wrong(self.expected) from None
+        return match[0]
+
+
+def join_address(host: str, port: int) -> str:
+    """ "host:port", with the brackets that IPv6 needs."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class FileMode(Kind[int]):
     name = "octal digits in a string"
     expected = 'permissions as octal digits in a string, such as "0660"'
@@ -224,10 +253,17 @@ class FileMode(Kind[int]):
 
 
 class FilePath(Kind[str]):
+    """A path; with `off`, "" is one as well and says that there shall be none."""
+
     name = "path"
     expected = "a path"
 
+    def __init__(self, *, off: bool = False) -> None:
+        self._off = off
+
     def read(self, value: object, place: Place) -> str:
+        if self._off and value == "":
+            return ""
         if not isinstance(value, str) or not value or "\0" in value:
             raise Wrong(self.expected)
         return str(place.folder / Path(value).expanduser())

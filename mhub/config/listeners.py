@@ -48,7 +48,7 @@ def build_listeners(
         if other is not place:
             place.at("name").wrong(f'"{listener.name}" is the name of {other.path} too')
         for before, earlier in built[:index]:
-            if _collide(listener, earlier):
+            if collide(listener, earlier):
                 key = "path" if listener.transport == "unix" else "port"
                 place.at(key).wrong(f"{before.path} listens on {earlier.address} already")
                 break
@@ -96,8 +96,14 @@ def _check_unix(listener: ListenerSettings, place: Place) -> None:
             at.wrong("missing; transport unix needs it")
     elif (length := len(os.fsencode(listener.path))) > MAX_UNIX_PATH:
         at.wrong(f"expected at most {MAX_UNIX_PATH} bytes, found {length}: {listener.path}")
-    elif os.path.exists(listener.path) and not stat.S_ISSOCK(os.stat(listener.path).st_mode):
-        at.wrong(f"{listener.path} is there already, and is not a socket")
+    else:
+        check_socket_file(listener.path, at)
+
+
+def check_socket_file(path: str, place: Place) -> None:
+    """Report a file that is in the place where a Unix socket should be."""
+    if os.path.exists(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
+        place.wrong(f"{path} is there already, and is not a socket")
 
 
 def _name(listener: ListenerSettings) -> str:
@@ -106,7 +112,8 @@ def _name(listener: ListenerSettings) -> str:
     return f"{listener.transport}-{listener.port}"
 
 
-def _collide(one: ListenerSettings, other: ListenerSettings) -> bool:
+def collide(one: ListenerSettings, other: ListenerSettings) -> bool:
+    """Whether the two would listen on the same address."""
     if "unix" in (one.transport, other.transport):
         return one.transport == other.transport and bool(one.path) and one.path == other.path
     if one.port != other.port or one.port == 0 or one.bind_interface != other.bind_interface:

@@ -7,14 +7,18 @@ from pathlib import Path
 from typing import Any, Final
 
 from mhub.config.certificates import check_tls, read_file
+from mhub.config.cluster import ClusterSettings
+from mhub.config.cluster_checks import check_cluster
 from mhub.config.kinds import Place
 from mhub.config.limits import LIMIT_KEYS, BrokerLimits
 from mhub.config.lines import line_numbers
-from mhub.config.listeners import Listeners, build_listeners
+from mhub.config.listeners import Listeners, build_listeners, check_socket_file
 from mhub.config.problems import ConfigError, Problem, Report
 from mhub.config.schema import Key, Record, Table, keys_of
 from mhub.config.settings import (
     AuthSettings,
+    ControlSettings,
+    ListenerSettings,
     LogSettings,
     NetSettings,
     RedisSettings,
@@ -43,6 +47,14 @@ TOP: Final[dict[str, Key[Any]]] = {
     "net": Key(Record(NetSettings), "How the sockets are served."),
     "log": Key(Record(LogSettings), "What is logged; where to is an option of `twistd`."),
     "auth": Key(Record(AuthSettings), "Who clients are; see `authentication.md`."),
+    "cluster": Key(
+        Record(ClusterSettings),
+        "The other brokers that this one is a node with. Without this table, it is alone.",
+    ),
+    "control": Key(
+        Table(keys_of(ControlSettings)),
+        "A Unix socket for `mhub cluster` and other tools on this machine.",
+    ),
 }
 
 
@@ -82,9 +94,19 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     tables = found.pop("listeners", []) or [(place.at("listeners").item(0), {})]
     listeners = build_listeners(tables, limits)
     store = _build_store(found.pop("store", {}), place.at("store"))
+    control = _build_control(found.pop("control", {}), "cluster" in found, place.at("control"))
     settings = Settings(
-        file=file, listeners=listeners, limits=limits, broker=broker, store=store, **found
+        file=file,
+        listeners=listeners,
+        limits=limits,
+        broker=broker,
+        store=store,
+        control=control,
+        **found,
     )
+    if settings.cluster is not None:
+        check_cluster(settings.cluster, listeners, place.at("cluster"))
+    _check_control(control, listeners, place.at("control"))
     _check_users(settings, place)
     _warn(settings, place)
     return replace(settings, warnings=tuple(found.render(file) for found in place.report.warnings))
@@ -106,6 +128,25 @@ def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
     if store.kind == "redis":
         _check_redis(store.redis, place.at("redis"))
     return store
+
+
+def _build_control(table: dict[str, Any], is_node: bool, place: Place) -> ControlSettings:
+    control = ControlSettings(**table)
+    if "path" not in table:
+        control = replace(control, path=str(place.folder / control.path))
+    # Nobody asked for the socket of a single broker: where it cannot be, there is none.
+    return replace(control, required=bool(control.path) and ("path" in table or is_node))
+
+
+def _check_control(
+    control: ControlSettings, listeners: tuple[ListenerSettings, ...], place: Place
+) -> None:
+    if not control.path:
+        return
+    check_socket_file(control.path, place.at("path"))
+    for index, listener in enumerate(listeners):
+        if listener.path and Path(listener.path) == Path(control.path):
+            place.at("path").wrong(f"listeners[{index}] listens on {listener.address} already")
 
 
 def _check_redis(redis: RedisSettings, place: Place) -> None:

@@ -1,21 +1,23 @@
-"""The settings of a broker: every key of the file but the limits, which are in `limits`.
+"""The settings of a broker: every key of the file but those in `limits` and `cluster`.
 
 The classes are frozen: a reload makes new ones.  What stands in `setting(...)` is the reference.
 """
 
-import re
 from dataclasses import dataclass, field
 
+from mhub.config.cluster import ClusterSettings
 from mhub.config.kinds import (
     Boolean,
     Choice,
     FileMode,
     FilePath,
     Host,
+    HostPort,
     Integer,
     Seconds,
     Size,
     Text,
+    join_address,
 )
 from mhub.config.limits import BrokerLimits
 from mhub.config.schema import ListOf, Record, setting
@@ -34,10 +36,6 @@ CIPHERSUITES = (
     "TLS_AES_128_CCM_SHA256",
     "TLS_AES_128_CCM_8_SHA256",
 )
-
-
-def _is_address(text: str) -> bool:
-    return re.fullmatch(r"(?:[^\s:\[\]]+|\[[0-9A-Fa-f:.%]+\]):[0-9]{1,5}", text) is not None
 
 
 @dataclass(frozen=True)
@@ -235,7 +233,7 @@ class RedisSettings:
         FilePath(), "", "Its private key, as a PEM file without a passphrase.", shown="none"
     )
     sentinels: tuple[str, ...] = setting(
-        ListOf(Text(empty=False, check=_is_address, what='"host:port"')),
+        ListOf(HostPort()),
         (),
         "Sentinels to ask for the server, in the place of `host` and `port`.",
     )
@@ -253,7 +251,7 @@ class RedisSettings:
             return f"{self.sentinel_name}, by {' '.join(self.sentinels)}"
         if self.host.startswith("/"):
             return self.host
-        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+        return join_address(self.host, self.port)
 
 
 @dataclass(frozen=True)
@@ -356,6 +354,22 @@ class AuthSettings:
 
 
 @dataclass(frozen=True)
+class ControlSettings:
+    path: str = setting(
+        FilePath(off=True),
+        "mhub-data/control.sock",
+        "The socket; its folder is made when it is missing, for its owner only. The empty string"
+        " turns it off. A broker that cannot have it does not start if this key or `[cluster]` is"
+        " there, else it does without.",
+    )
+    mode: int = setting(
+        FileMode(), 0o660, "The permissions of the socket; those of its folder count as well."
+    )
+
+    required: bool = False  # a broker that cannot have the socket does not start
+
+
+@dataclass(frozen=True)
 class Settings:
     file: str = ""
     listeners: tuple[ListenerSettings, ...] = ()
@@ -366,4 +380,6 @@ class Settings:
     net: NetSettings = field(default_factory=NetSettings)
     log: LogSettings = field(default_factory=LogSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
+    cluster: ClusterSettings | None = None
+    control: ControlSettings = field(default_factory=ControlSettings)
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant

@@ -1,11 +1,12 @@
 """What a configuration comes to, in a few lines for `mhub check-config`."""
 
+from mhub.config.cluster import ClusterSettings
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.settings import ListenerSettings, Settings, StoreSettings
 
 
 def summary(settings: Settings) -> str:
-    """The listeners, what is special about each, the store, and how clients log in."""
+    """The listeners, what is special about each, the store, how clients log in, the cluster."""
     count = len(settings.listeners)
     lines = [f"{settings.file}: fine; {count} listener" + ("s" if count > 1 else "")]
     width = max(len(listener.name) for listener in settings.listeners)
@@ -16,6 +17,10 @@ def summary(settings: Settings) -> str:
     lines.append(f"  {_store(settings.store)}")
     if settings.auth.scram is not None:
         lines.append(f"  SCRAM-SHA-256 users from {settings.auth.scram.users_file}")
+    if settings.cluster is not None:
+        lines.append(f"  {_cluster(settings.cluster)}")
+    if settings.control.required:
+        lines.append(f"  control socket {settings.control.path}")
     return "\n".join(lines)
 
 
@@ -30,6 +35,22 @@ def _store(store: StoreSettings) -> str:
         )
     safety = "" if store.synchronous == "full" else f', synchronous = "{store.synchronous}"'
     return f"sessions and messages in {store.path}{safety}"
+
+
+def _cluster(cluster: ClusterSettings) -> str:
+    proofs = [
+        name
+        for name, given in (
+            ("certificates", cluster.tls is not None),
+            ("a secret", cluster.secret or cluster.secret_file),
+        )
+        if given
+    ]
+    others = [*cluster.peers, *([f"SRV {cluster.srv}"] if cluster.srv else [])]
+    return (
+        f"node {cluster.node} of the cluster {cluster.name} on {cluster.address}, trust by"
+        f" {' and '.join(proofs)}; joins {', '.join(others) or 'nobody: it waits for others'}"
+    )
 
 
 def _special(listener: ListenerSettings, settings: Settings) -> list[str]:

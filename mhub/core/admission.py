@@ -2,7 +2,14 @@
 
 from typing import TYPE_CHECKING, Final
 
-from mhub.core.connection import AUTHENTICATING, READY, UNLIMITED, Connection
+from mhub.core.connection import (
+    AUTHENTICATING,
+    READY,
+    UNLIMITED,
+    WAITING,
+    Connection,
+    Welcome,
+)
 from mhub.core.limits import Limits
 from mhub.core.ports import CONTINUE, FAILURE, Method, Step
 from mhub.core.router import reserved
@@ -184,11 +191,33 @@ class Admission:
             answer = self._capabilities(connection, packet, expiry_s, assigned, auth_data)
             if len(encode.connack_v5(False, 0, answer)) > connection.max_packet_out:
                 raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
-        before = hub.sessions.get(client_id)
+        connection.welcome = Welcome(packet, username, expiry_s, answer)
+        peers = hub.peers
+        if peers is not None and peers.sessions and peers.neighbours.claim(connection):
+            connection.state = WAITING
+        else:
+            self.welcome(connection)
+
+    def welcome(self, connection: Connection) -> None:
+        """Connect a client with its session, and say so."""
+        hub = self.hub
+        allowed = connection.limits
+        welcome = connection.welcome
+        assert welcome is not None
+        connection.welcome = None
+        packet = welcome.packet
+        given = packet.properties
+        expiry_s = welcome.expiry_s
+        keepalive_s = connection.keepalive_s
+        waited = connection.state == WAITING
+        before = hub.sessions.get(connection.client_id)
         stored = before is not None and before.sid != 0
         session, present = hub.attach(connection, packet.clean)
-        session.username = username
+        session.username = welcome.username
+        session.stamp = connection.stamp
         session.expiry_s = expiry_s
+        if present and hub.peers is not None:
+            hub.router.lasts(session)
         session.will = packet.will
         session.will_delay_s = packet.will_delay_s
         session.window = min(
@@ -208,10 +237,12 @@ class Admission:
             # MQTT 3.1 has no Session Present.
             connection.write(encode.connack_v3(present and packet.version != V31, 0))
         else:
-            connection.write(encode.connack_v5(present, 0, answer))
+            connection.write(encode.connack_v5(present, 0, welcome.answer))
         hub.events.connected(connection)
         session.resume(connection)
         session.pump(hub.portion)
+        if waited:
+            hub.continue_later(connection)
 
     def _client_id(self, connection: Connection, packet: Connect) -> tuple[str, bool]:
         """The client id to use, and whether it was made here."""

@@ -5,7 +5,8 @@
     blocked              the socket takes no more: publishes wait in the session's queue meanwhile
     held                 frames that promise something which is not safe in the store yet
 
-States: NEW -> (AUTHENTICATING ->) READY -> CLOSED.  A fault of the peer ends in fail(): the reason
+States: NEW -> (AUTHENTICATING ->) (WAITING ->) READY -> CLOSED.  WAITING is for the session, which
+another node has.  A fault of the peer ends in fail(): the reason
 goes to an MQTT 5 client, the connection closes, the will is published.
 """
 
@@ -32,6 +33,7 @@ NEW: Final = 0
 AUTHENTICATING: Final = 1
 READY: Final = 2
 CLOSED: Final = 3
+WAITING: Final = 4
 
 # Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
 FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
@@ -78,6 +80,16 @@ class Gone:
 GONE: Final = Gone()
 
 
+class Welcome:
+    """A CONNECT that was found good."""
+
+    def __init__(self, packet: kinds.Connect, username: str, expiry_s: int, answer: bytes) -> None:
+        self.packet = packet
+        self.username = username
+        self.expiry_s = expiry_s
+        self.answer = answer  # properties of the CONNACK
+
+
 class Connection(Timed):
     def __init__(self, hub: "Hub", outlet: Outlet, allowed: Limits, now: float) -> None:
         super().__init__()
@@ -117,6 +129,8 @@ class Connection(Timed):
         self.max_aliases_out = 0
         self.exchange: Exchange | None = None
         self.pending: kinds.Connect | None = None  # the CONNECT while AUTHENTICATING
+        self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
+        self.stamp = 0  # of the CONNECT, on the cluster's clock
         self.auth_method = ""
         hub.wheel.arm(self, now + allowed.connect_timeout_s)
 
@@ -129,7 +143,7 @@ class Connection(Timed):
         hub.stats.bytes_received += len(data)
         if self.partial is not None:
             self.partial += data
-            if self.stalled:
+            if self.stalled or self.state == WAITING:
                 return
             if len(self.partial) < self.needed:
                 if len(self.partial) - self.progress >= PROGRESS:
@@ -148,6 +162,9 @@ class Connection(Timed):
         needed = 0
         try:
             while pos < size and self.state != CLOSED:
+                if self.state == WAITING:
+                    self._pause()
+                    break
                 if hub.work >= hub.work_per_turn:
                     hub.continue_later(self)
                     self._pause()
@@ -319,9 +336,9 @@ class Connection(Timed):
             self._soil()
 
     def promise(self, frame: bytes, after: int, keeping: Keeping | None) -> None:
-        """A reply that may leave when batch `after` is safe, or its message settled; in order."""
-        if self.held is None:
-            if after <= self.hub.durable or (keeping is not None and keeping.unsettled == 0):
+        """A reply that may leave when batch `after` is safe, and its message too; in order."""
+        if self.held is None and after <= self.hub.durable:
+            if keeping is None or keeping.free(self.hub.durable):
                 self.write(frame)
                 return
         self._hold(Held(frame, b"", after, keeping))
@@ -489,7 +506,7 @@ class Connection(Timed):
     def proceed(self, now: float) -> None:
         """Go on with what an earlier turn left: bytes not yet handled, messages not yet sent."""
         self.hub.now = now
-        if self.state == CLOSED:
+        if self.state == CLOSED or self.state == WAITING:
             return
         if self.partial is not None and len(self.partial) >= self.needed and not self.stalled:
             data = bytes(self.partial)
@@ -569,7 +586,7 @@ class Connection(Timed):
 
     def fire(self, now: float) -> float:
         """CONNECT time-out and keep-alive; the next deadline."""
-        if self.state == CLOSED:
+        if self.state == CLOSED or self.state == WAITING:
             return 0.0
         if self.state != READY:
             self.close(reasons.KEEP_ALIVE_TIMEOUT, "")

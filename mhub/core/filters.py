@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mhub.wire.topics import has_wildcard
 
 if TYPE_CHECKING:
+    from mhub.core.peer import Peer
     from mhub.core.session import Session, Subscription
     from mhub.core.shared import Group
 
@@ -19,9 +20,11 @@ class Leaf:
     def __init__(self) -> None:
         self.subscriptions: dict[Session, Subscription] = {}
         self.groups: dict[str, Group] | None = None
+        self.lasting = 0  # subscriptions that outlive their connections
+        self.peers: list[Peer] | None = None  # nodes with subscribers
 
     def empty(self) -> bool:
-        return not self.subscriptions and not self.groups
+        return not self.subscriptions and not self.groups and self.peers is None
 
 
 class FilterNode:

@@ -17,13 +17,16 @@ from typing import Final
 from mhub.core.admission import Admission
 from mhub.core.connection import Connection
 from mhub.core.journal import Row
-from mhub.core.ledger import Ledger
-from mhub.core.limits import NEVER
+from mhub.core.ledger import Ledger, keeping_of
+from mhub.core.limits import NEVER, Limits
+from mhub.core.peer import Peer
+from mhub.core.peers import CLIENT, Peers
 from mhub.core.ports import Authorizer, Events, Journal
 from mhub.core.publishing import Publishing
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
-from mhub.core.session import LOAD_MESSAGES, Session
+from mhub.core.session import Session
+from mhub.core.shared import Group
 from mhub.core.stats import Stats
 from mhub.core.subscribing import Subscribing
 from mhub.core.sys import SysTopics
@@ -33,6 +36,8 @@ from mhub.wire.publish import Publish
 
 LOAD_BYTES: Final = 4 * 1024 * 1024
 """So much of a queue comes back from the store at a time, at most."""
+
+NO_GROUPS: Final[list[Group]] = []
 
 SWEEP_S: Final = 30.0
 """How often expired retained messages are looked for; nobody is sent one in the meantime."""
@@ -73,6 +78,9 @@ class Hub:
         self.authorizer: Authorizer | None = None
         self.ledger: Ledger | None = None
         self.journal: Journal | None = None
+        self.peers: Peers | None = None
+        self.source: Peer | None = None  # whose message is at hand, and
+        self.source_n = 0  # its number in that peer's line
         self.store_state = "none"
         self.durable = 0  # the number of the last batch that is safe
         self.behind = False  # the store does not keep up
@@ -101,6 +109,8 @@ class Hub:
             if self.ledger is not None:
                 self._store(self.ledger)
             if not self.dirty and not self.dismissed:
+                if self.peers is not None:
+                    self.peers.flush()
                 return
             self._dismiss()
             dirty = self.dirty
@@ -177,6 +187,12 @@ class Hub:
         self.journal = journal
         self.ledger = ledger
 
+    def join(self, peers: Peers) -> None:
+        """From now on, this hub is one of several."""
+        self.peers = peers
+        self.router.peers = peers
+        self.retained.count_for_peers()
+
     def book(self) -> Ledger:
         """The ledger of a hub that has one, as every session with a sid shows."""
         ledger = self.ledger
@@ -235,8 +251,7 @@ class Hub:
     def load(self, session: Session) -> None:
         """Ask for the next messages of a queue; loaded() brings them."""
         assert self.journal is not None
-        most = self.book().window if session.connection is None else LOAD_MESSAGES
-        self.journal.load(session, session.tail_seq, most, LOAD_BYTES)
+        self.journal.load(session, session.tail_seq, session.portion(), LOAD_BYTES)
 
     def loaded(self, session: Session, rows: list[Row], now: float) -> None:
         self.now = now
@@ -268,9 +283,47 @@ class Hub:
 
     def publish(self, message: Publish, route: Route) -> bool:
         """Give a message to everybody on its route; False if there is nobody."""
+        peers = self.peers
+        if peers is not None and not route.reserved:
+            if message.retain:
+                message.stamp = peers.clock.stamp(self.now)
+            if message.retain or route.peers is not None or route.groups:
+                peers.forward(message, route)
+        self._deliver(message, route, route.groups)
+        return bool(route.targets) or bool(route.groups) or route.peers is not None
+
+    def publish_from_peer(self, message: Publish, plain: bool, shares: list[str] | None) -> None:
+        """A message of another node's client, for those that are here."""
+        route = self.router.find(message.topic_data)
+        message.topic = route.topic
+        message.topic_field = route.topic_field
+        if message.stamp and self.peers is not None:
+            self.peers.clock.saw(message.stamp)
+        if plain:
+            self._deliver(message, route, NO_GROUPS)
+        elif message.retain:
+            self._retain(message, route)
+        if shares is not None:
+            for group in route.groups:
+                if group.full_name in shares:
+                    self._deliver_shared(message, group)
+
+    def _deliver_shared(self, message: Publish, group: Group) -> None:
+        chosen = group.choose()
+        if chosen is not None:
+            qos = message.qos if message.qos < chosen.qos else chosen.qos
+            chosen.session.deliver(message, qos, chosen)
+        elif self.peers is None or not self.peers.pass_on(message, group):
+            self.stats.dropped_offline += 1
+
+    def peers_refuse(self, route: Route) -> bool:
+        return self.peers is not None and self.peers.refuses(route)
+
+    def _deliver(self, message: Publish, route: Route, groups: list[Group]) -> None:
+        """Everybody here: the route's subscribers, and one of each group."""
         if message.retain:
             self._retain(message, route)
-        if self.ledger is not None and len(route.targets) + len(route.groups) > 1:
+        if self.ledger is not None and len(route.targets) + len(groups) > 1:
             message.shared = True
         for subscription in route.targets:
             if subscription.no_local and message.sender == subscription.session.client_id:
@@ -280,7 +333,10 @@ class Hub:
                 subscription = own
             qos = message.qos if message.qos < subscription.qos else subscription.qos
             subscription.session.deliver(message, qos, subscription)
-        for group in route.groups:
+        for group in groups:
+            if group.elsewhere:  # `Peers.forward` has sent it there
+                group.elsewhere = False
+                continue
             chosen = group.choose()
             if chosen is not None:
                 qos = message.qos if message.qos < chosen.qos else chosen.qos
@@ -288,12 +344,21 @@ class Hub:
         if message.retain:  # it is kept: the frames that it was sent in are not needed any more
             message.frame_v3 = None
             message.frame_v5 = None
-        return bool(route.targets) or bool(route.groups)
 
     def _retain(self, message: Publish, route: Route) -> None:
+        if message.stamp and not self.retained.newer(message):
+            return  # another node knows of a later one
         self.retained.store(message)
-        if self.ledger is not None and not route.reserved:
-            self.ledger.retain(message, self.retained.tree.get(message.topic) is message)
+        ledger = self.ledger
+        if message.stamp and not message.payload:
+            tomb = self.retained.bury(message, self.now)
+            if ledger is not None:
+                ledger.retain(tomb, True)
+                keeping = keeping_of(message)
+                keeping.batch = ledger.batch.number
+                keeping.unsettled += 1
+        elif ledger is not None and not route.reserved:
+            ledger.retain(message, self.retained.tree.get(message.topic) is message)
 
     def publish_local(self, topic: str, payload: bytes, retain: bool) -> None:
         """A message of the broker's own."""
@@ -336,8 +401,7 @@ class Hub:
             session = None
         present = session is not None
         if session is None:
-            session = Session(self, client_id, connection.limits)
-            self.sessions[client_id] = session
+            session = self.new_session(client_id, connection.limits)
         session.limits = connection.limits
         session.listener = connection.listener
         session.mount = connection.limits.mount_point
@@ -347,9 +411,17 @@ class Hub:
         self.wheel.disarm(session)
         connection.session = session
         self.connected += 1
+        self._regroup(session)
         if self.connected > self.stats.clients_maximum:
             self.stats.clients_maximum = self.connected
         return session, present
+
+    def new_session(self, client_id: str, limits: Limits) -> Session:
+        session = Session(self, client_id, limits)
+        self.sessions[client_id] = session
+        if self.peers is not None and self.peers.elsewhere(client_id):
+            session.seen = {}
+        return session
 
     def detach(self, connection: Connection) -> None:
         """A connection has ended; the session goes on for as long as it may."""
@@ -359,6 +431,7 @@ class Hub:
         session.connection = None
         session.resend = None
         self.connected -= 1
+        self._regroup(session)
         expiry_s = session.expiry_s
         if session.will is not None:
             if (session.will_delay_s == 0 and not self.stopping) or expiry_s == 0:
@@ -377,6 +450,13 @@ class Hub:
         if deadline:
             self.wheel.arm(session, deadline)
 
+    def _regroup(self, session: Session) -> None:
+        """Peers count the members of groups that are connected here."""
+        if self.peers is not None and session.shares:
+            for subscription in session.subscriptions.values():
+                if subscription.group is not None:
+                    self.peers.group_changed(subscription.group)
+
     def end_session(self, session: Session) -> None:
         """Forget a session; a will that was still delayed goes out now."""
         if session.will is not None:
@@ -391,6 +471,8 @@ class Hub:
             self.book().ended(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
+            if self.peers is not None:
+                self.peers.announce(CLIENT + session.client_id, 0)
 
     # The end
 

@@ -13,15 +13,21 @@ records are seconds of the Unix epoch, since the hub's clock does not survive th
 import struct
 from typing import Final
 
+from mhub.wire.primitives import read_u64, u64
 from mhub.wire.publish import Publish, topic_field
 
-SCHEMA: Final = 1
+SCHEMA: Final = 2
 """The version of everything in here; a store that holds a higher one is left alone."""
 
 HEAD: Final = struct.Struct("<BBqidHI")
 """A message: QoS and retain, 0, expiry_s, expiry_at, expires_at, sizes of topic and properties."""
 
 HEAD_SIZE: Final = 28
+
+MARKED: Final = 8
+"""A flag beside QoS and retain: uid and stamp of the cluster follow the head, 8 bytes each."""
+
+MARKS_SIZE: Final = 16
 
 
 class SessionRecord:
@@ -106,6 +112,7 @@ class Batch:
         self.sessions: dict[int, SessionRecord] = {}  # sid -> as it is now
         self.subscriptions: dict[tuple[int, str], SubscriptionRecord | None] = {}  # None: removed
         self.retained: dict[str, bytes] = {}  # topic -> message(); b"": erased
+        self.notes: dict[str, str] = {}  # name -> what is to be remembered; "": nothing any more
         self.ended: list[int] = []  # sids: sessions to remove with all they had
         self.dead = 0  # of the deliveries
         self.size_bytes = 0
@@ -128,6 +135,7 @@ class Batch:
             or self.sessions
             or self.subscriptions
             or self.retained
+            or self.notes
             or self.ended
         )
 
@@ -159,6 +167,7 @@ class Contents:
     def __init__(self) -> None:
         self.sessions: list[StoredSession] = []
         self.retained: list[bytes] = []
+        self.notes: dict[str, str] = {}
         self.last_sid = 0  # the highest one ever used
         self.last_mid = 0
 
@@ -166,8 +175,13 @@ class Contents:
 def message(publish: Publish, epoch: float) -> bytes:
     """A message as bytes; `epoch` is what turns the hub's clock into the time of day."""
     expires_at = publish.expires_at + epoch if publish.expires_at else 0.0
+    marks = b""
+    flags = publish.qos | (4 if publish.retain else 0)
+    if publish.uid or publish.stamp:
+        marks = u64(publish.uid) + u64(publish.stamp)
+        flags |= MARKED
     head = HEAD.pack(
-        publish.qos | (4 if publish.retain else 0),
+        flags,
         0,
         publish.expiry_s,
         publish.expiry_at,
@@ -175,7 +189,13 @@ def message(publish: Publish, epoch: float) -> bytes:
         len(publish.topic_data),
         len(publish.properties),
     )
-    return b"%b%b%b%b" % (head, publish.topic_data, publish.properties, publish.payload)
+    return b"%b%b%b%b%b" % (
+        head,
+        marks,
+        publish.topic_data,
+        publish.properties,
+        publish.payload,
+    )
 
 
 def publish_of(body: bytes, epoch: float) -> Publish:
@@ -185,11 +205,12 @@ def publish_of(body: bytes, epoch: float) -> Publish:
     flags, _, expiry_s, expiry_at, expires_at, topic_size, properties_size = HEAD.unpack(
         body[:HEAD_SIZE]
     )
-    properties_from = HEAD_SIZE + topic_size
+    topic_from = HEAD_SIZE + MARKS_SIZE if flags & MARKED else HEAD_SIZE
+    properties_from = topic_from + topic_size
     payload_from = properties_from + properties_size
     if payload_from > len(body):
         raise ValueError("a stored message is cut off")
-    topic_data = body[HEAD_SIZE:properties_from]
+    topic_data = body[topic_from:properties_from]
     found = Publish(topic_data, body[payload_from:], flags & 3, flags & 4 != 0)
     found.topic = topic_data.decode("utf-8")
     found.topic_field = topic_field(topic_data)
@@ -197,4 +218,7 @@ def publish_of(body: bytes, epoch: float) -> Publish:
     found.expiry_s = expiry_s
     found.expiry_at = expiry_at
     found.expires_at = expires_at - epoch if expires_at else 0.0
+    if flags & MARKED:
+        found.uid, _ = read_u64(body, HEAD_SIZE)
+        found.stamp, _ = read_u64(body, HEAD_SIZE + 8)
     return found

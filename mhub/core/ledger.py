@@ -22,11 +22,15 @@ from mhub.core.journal import (
     SessionRecord,
     SubscriptionRecord,
 )
+from mhub.core.limits import NEVER
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
     from mhub.core.session import Delivery, Session, Subscription
+
+PEER: Final = "\0peer/"
+"""The line to a peer is kept like a session, under a client id that no client can have."""
 
 OVERHEAD: Final = 200
 """Bytes that a record takes besides its message, about."""
@@ -36,10 +40,14 @@ class Keeping:
     """What the store has to do with one message: when is its sender free of it?"""
 
     def __init__(self) -> None:
+        self.remote = 0  # peers that do not have it yet: never before all do, and then
         self.batch = 0  # when this one is safe
         self.unsettled = 0  # or when none of its deliveries is left
         self.record: MessageRecord | None = None  # if it was stored once for several
         self.waiter: Connection | None = None  # the sender's, that waits
+
+    def free(self, durable: int) -> bool:
+        return self.remote == 0 and (self.unsettled == 0 or self.batch <= durable)
 
 
 class Held:
@@ -52,8 +60,7 @@ class Held:
         self.keeping = keeping
 
     def free(self, durable: int) -> bool:
-        keeping = self.keeping
-        return self.after <= durable or (keeping is not None and keeping.unsettled == 0)
+        return self.after <= durable and (self.keeping is None or self.keeping.free(durable))
 
 
 class Ledger:
@@ -98,19 +105,30 @@ class Ledger:
 
     def add(self, session: "Session", delivery: "Delivery") -> None:
         """A message for a session to keep."""
+        session.last_seq += 1
+        self._add(session.sid, session.last_seq, delivery)
+        if delivery.group is not None and delivery.record is not None:
+            delivery.record.share = delivery.group.full_name
+
+    def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", spoken: str) -> None:
+        """A message for a peer to keep; all of its line comes back at the start."""
+        self._add(sid, n, delivery)
+        record = delivery.record
+        if record is not None:
+            record.share = spoken
+            record.pid = 1  # as if in flight: so it is at hand when the hub starts
+
+    def _add(self, sid: int, seq: int, delivery: "Delivery") -> None:
         batch = self.batch
         message = delivery.message
         keeping = keeping_of(message)
         keeping.batch = batch.number
         keeping.unsettled += 1
-        session.last_seq += 1
-        record = DeliveryRecord(session.sid, session.last_seq)
+        record = DeliveryRecord(sid, seq)
         record.size_bytes = len(message.payload) + len(message.topic_data)
         record.qos = delivery.qos
         record.retain = delivery.retain
         record.ids = delivery.ids
-        if delivery.group is not None:
-            record.share = delivery.group.full_name
         record.born = batch.number
         record.batch = batch.number
         shared = self._shared(message, keeping) if message.shared else None
@@ -220,6 +238,25 @@ class Ledger:
         self.batch.sessions[session.sid] = record
         self._grow(len(record.will))
 
+    def line(self, name: str) -> int:
+        """The number under which the line to a peer is kept."""
+        self.last_sid += 1
+        record = SessionRecord(self.last_sid, PEER + name)
+        record.expiry_s = NEVER
+        self.batch.sessions[record.sid] = record
+        self._grow(len(name))
+        return record.sid
+
+    def peer_wants(self, sid: int, name: str, wanted: bool) -> None:
+        """What a peer's lasting sessions have subscribed to."""
+        record = SubscriptionRecord(sid, name) if wanted else None
+        self.batch.subscriptions[(sid, name)] = record
+        self._grow(len(name))
+
+    def end_line(self, sid: int) -> None:
+        self.batch.ended.append(sid)
+        self._grow(0)
+
     def ended(self, session: "Session") -> None:
         """A session is over, with all it had."""
         self.batch.ended.append(session.sid)
@@ -252,6 +289,11 @@ class Ledger:
     def forget_retained(self, topic: str) -> None:
         self.batch.retained[topic] = b""
         self._grow(0)
+
+    def note(self, name: str, text: str) -> None:
+        """Something small to remember under a name; "" forgets it."""
+        self.batch.notes[name] = text
+        self._grow(len(text))
 
     def _grow(self, size: int) -> None:
         self.batch.size_bytes += OVERHEAD + size

@@ -6,6 +6,7 @@ from mhub.core.journal import Batch
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
+    from mhub.core.peer import Peer
     from mhub.core.session import Session
 
 
@@ -46,6 +47,32 @@ class Journal(Protocol):
 
     def load(self, session: "Session", after: int, most: int, most_bytes: int) -> None:
         """Call Hub.loaded() with queued messages of a session that come behind seq `after`."""
+
+
+class PeerOutlet(Protocol):
+    """The way to another node."""
+
+    def send(self, kind: int, body: bytes) -> None:
+        """A parcel; it arrives behind all that were sent before, or the link is lost."""
+
+
+class Neighbours(Protocol):
+    """What the cluster's node does for the hub."""
+
+    def tell(self, peer: "Peer") -> None:
+        """Send a peer the changes of our table that it was not told of."""
+
+    def claim(self, connection: "Connection") -> bool:
+        """Whether a CONNECT has to wait for what other nodes have of its session.
+
+        Then Admission.welcome() goes on with it, or the connection is closed.
+        """
+
+    def turn(self) -> None:
+        """Go on with the sessions that move."""
+
+    def owned(self, peer: "Peer", client_id: str, stamp: int) -> None:
+        """A peer has the session of a client, or (0) has it no more."""
 
 
 class Authorizer(Protocol):

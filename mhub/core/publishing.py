@@ -41,17 +41,29 @@ class Publishing:
             raise ProtocolFault(reasons.RETAIN_NOT_SUPPORTED, "retain is not supported here")
         if message.expiry_s >= 0:
             message.expires_at = hub.now + message.expiry_s
+        if qos == 2 and hub.peers is not None:
+            message.exactly = connection.owner().sid != 0
         if qos == 2 and not self._first_of_qos2(connection, message.pid):
             after = hub.mark(connection.owner())
-            connection.acknowledge(PUBREC, message.pid, 0, after, None)  # [MQTT-4.3.3-10]
+            others = hub.peers.wait_for_lines() if hub.peers is not None else None
+            connection.acknowledge(PUBREC, message.pid, 0, after, others)  # [MQTT-4.3.3-10]
             return
         reason = hub.may_publish(connection, route.topic, route.reserved)
         if reason:
             stats.publish_refused += 1
+        elif qos and route.peers is not None and hub.peers_refuse(route):
+            reason = self._too_much(connection)
         elif not hub.publish(message, route):
             reason = reasons.NO_MATCHING_SUBSCRIBERS
         if qos:
             self._reply(connection, message, reason)
+
+    def _too_much(self, connection: Connection) -> int:
+        """A peer that has to get the message does not keep up, or is away for long."""
+        self.hub.stats.publish_refused_peer += 1
+        if connection.version < V5:  # it cannot be told, and must not believe that it was taken
+            raise ProtocolFault(reasons.QUOTA_EXCEEDED, "the queue for another node is full")
+        return reasons.QUOTA_EXCEEDED
 
     def _reply(self, connection: Connection, message: Publish, reason: int) -> None:
         """PUBACK or PUBREC; MQTT 3 clients are told nothing of a refusal [MQTT-3.3.5-2]."""
@@ -63,7 +75,7 @@ class Publishing:
                 connection.acknowledge(PUBACK, message.pid, reason, 0, None)
             else:
                 keeping = cast(Keeping, message.keeping)
-                connection.acknowledge(PUBACK, message.pid, reason, keeping.batch, keeping)
+                connection.acknowledge(PUBACK, message.pid, reason, 0, keeping)
             return
         if reason >= reasons.UNSPECIFIED:
             session.incoming.pop(message.pid, None)  # [MQTT-4.3.3-9]
@@ -71,9 +83,10 @@ class Publishing:
         elif session.sid:
             self.hub.book().incoming(session, message.pid, True)
         after = self.hub.mark(session)
+        waits = None
         if message.keeping is not None:
-            after = max(after, cast(Keeping, message.keeping).batch)
-        connection.acknowledge(PUBREC, message.pid, reason, after, None)
+            waits = cast(Keeping, message.keeping)
+        connection.acknowledge(PUBREC, message.pid, reason, after, waits)
 
     def _first_of_qos2(self, connection: Connection, pid: int) -> bool:
         """Whether a QoS 2 message is new, and then its packet id taken."""

@@ -1,14 +1,20 @@
 """Sessions, their routes and messages, and retained ones, as an earlier hub had left them."""
 
 from collections.abc import Callable
+from typing import Final
 
 from mhub.core.hub import Hub
 from mhub.core.journal import Contents, StoredSession, publish_of
-from mhub.core.ledger import Ledger
+from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.peer import Entry
+from mhub.core.peers import CLIENT, FILTER, SHARE, Peers
 from mhub.core.session import Session, Subscription
 from mhub.wire import properties
 from mhub.wire.topics import split_share
+
+RESTORED: Final = 1
+"""The stamp of a session that comes from a store: every one with a live client is newer."""
 
 
 def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) -> None:
@@ -17,8 +23,15 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     ledger.last_sid = contents.last_sid
     ledger.last_mid = contents.last_mid
     for stored in contents.sessions:
+        if stored.record.client_id.startswith(PEER):
+            if hub.peers is not None:
+                _line(hub, hub.peers, stored, contents.notes, ledger.epoch)
+            continue
         session = _session(hub, stored, limits_of(stored.record.listener))
         hub.sessions[session.client_id] = session
+        if hub.peers is not None and hub.peers.sessions:
+            session.stamp = RESTORED
+            hub.peers.announce(CLIENT + session.client_id, RESTORED)
         _subscriptions(hub, session, stored)
         _messages(session, stored, ledger.epoch)
         _deadlines(hub, session, stored, ledger)
@@ -26,9 +39,44 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             session.refill()  # so that others of its groups can take over
     for body in contents.retained:
         try:
-            hub.retained.store(publish_of(body, ledger.epoch))
+            message = publish_of(body, ledger.epoch)
         except ValueError as error:
             hub.events.crashed("a stored retained message", error)
+            continue
+        if message.payload:
+            hub.retained.store(message)
+        elif hub.peers is not None:
+            hub.retained.recall_tomb(message)
+    if hub.peers is not None:
+        hub.peers.notes = contents.notes
+        hub.peers.clock.saw(hub.retained.last_stamp())
+
+
+def _line(
+    hub: Hub, peers: Peers, stored: StoredSession, notes: dict[str, str], epoch: float
+) -> None:
+    """A peer, with the messages that were kept for it and what its lasting sessions want."""
+    name = stored.record.client_id[len(PEER) :]
+    life, _, reserved = notes.get("line/" + name, "").partition(" ")
+    heard = notes.get("heard/" + name, "")
+    peer = peers.recall(name, stored.record.sid, life or hub.token(), int(reserved or 0), heard)
+    peer.reserve()
+    for record in stored.subscriptions:
+        kind = SHARE if record.name.startswith("$share/") else FILTER
+        peers.learn_again(peer, kind + record.name)
+    for row in stored.inflight:
+        try:
+            message = publish_of(row.body, epoch)
+        except ValueError as error:
+            hub.events.crashed(f"a stored message for node {name}", error)
+            hub.book().forget(row.record)
+            continue
+        keeping = keeping_of(message)
+        keeping.unsettled = 1
+        spoken = row.record.share.split("\n")
+        entry = Entry(row.record.seq, message, spoken[0] == "+", spoken[1:] or None)
+        entry.record = row.record
+        peers.revive(peer, entry)
 
 
 def _session(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
@@ -50,6 +98,7 @@ def _subscriptions(hub: Hub, session: Session, stored: StoredSession) -> None:
         subscription.qos = record.qos
         subscription.no_local = record.no_local
         subscription.retain_as_published = record.retain_as_published
+        subscription.lasting = record.qos > 0 and session.expiry_s > 0
         if record.identifier:
             subscription.ids = properties.number(properties.SUBSCRIPTION_ID, record.identifier)
         if share:

@@ -1,9 +1,16 @@
 """Retained messages: the last one of each topic, within bounds."""
 
+from typing import Final
+from zlib import crc32
+
 from mhub.core.stats import Stats
 from mhub.core.tree import TopicTree
 from mhub.wire.publish import Publish
 from mhub.wire.topics import has_wildcard
+
+BUCKETS: Final = 256
+ODD: Final = 0x9E3779B97F4A7C15
+MASK: Final = (1 << 56) - 1
 
 
 class Retained:
@@ -14,6 +21,11 @@ class Retained:
         self.size_bytes = 0
         self.tree: TopicTree[Publish] = TopicTree()
         self.expiring: dict[str, Publish] = {}
+        # In a cluster: what was erased and when, and for each bucket of topics a sum over what is
+        # there, by which two nodes see where they differ.
+        self.tombs: dict[str, Publish] = {}
+        self.tombstone_s = 86_400.0
+        self.sums: list[int] | None = None
 
     def __len__(self) -> int:
         return self.tree.size
@@ -34,15 +46,20 @@ class Retained:
             if old is not None:
                 self.discard(old)
             return
-        if old is not None and old.expires_at:
-            self.expiring.pop(old.topic, None)
+        if old is not None:
+            self._count(old)
+            if old.expires_at:
+                self.expiring.pop(old.topic, None)
+        self._unbury(message.topic)
         self.tree.put(message.topic, message)
         self.size_bytes += grows
+        self._count(message)
         if message.expires_at:
             self.expiring[message.topic] = message
 
     def discard(self, message: Publish) -> None:
         self.tree.remove(message.topic)
+        self._count(message)
         self.size_bytes -= _size(message)
         if message.expires_at:
             self.expiring.pop(message.topic, None)
@@ -68,7 +85,68 @@ class Retained:
         for message in expired:
             self.discard(message)
         self.stats.dropped_expired += len(expired)
-        return [message.topic for message in expired]
+        over = [tomb for tomb in self.tombs.values() if tomb.expires_at <= now]
+        for tomb in over:
+            self._unbury(tomb.topic)
+        return [message.topic for message in expired] + [tomb.topic for tomb in over]
+
+    # In a cluster
+
+    def newer(self, message: Publish) -> bool:
+        """Whether a message comes after what is known of its topic."""
+        known = self.tree.get(message.topic)
+        if known is None:
+            known = self.tombs.get(message.topic)
+        if known is None or message.stamp > known.stamp:
+            return True
+        return message.stamp == known.stamp and message.payload > known.payload
+
+    def bury(self, message: Publish, now: float) -> Publish:
+        """Remember that a topic was erased."""
+        tomb = Publish(message.topic_data, b"", 0, True)
+        tomb.topic = message.topic
+        tomb.topic_field = message.topic_field
+        tomb.stamp = message.stamp
+        tomb.expires_at = now + self.tombstone_s
+        self._unbury(tomb.topic)
+        self.tombs[tomb.topic] = tomb
+        self._count(tomb)
+        return tomb
+
+    def recall_tomb(self, tomb: Publish) -> None:
+        """What was erased, as the store remembers it."""
+        self.tombs[tomb.topic] = tomb
+        self._count(tomb)
+
+    def last_stamp(self) -> int:
+        return max([message.stamp for message in self.known()], default=0)
+
+    def _unbury(self, topic: str) -> None:
+        tomb = self.tombs.pop(topic, None) if self.tombs else None
+        if tomb is not None:
+            self._count(tomb)
+
+    def count_for_peers(self) -> None:
+        """From now on, keep the sums."""
+        self.sums = [0] * BUCKETS
+        for message in self.known():
+            self._count(message)
+
+    def _count(self, message: Publish) -> None:
+        """A message into its bucket's sum, or out of it."""
+        sums = self.sums
+        if sums is not None and message.stamp:
+            sums[bucket_of(message.topic_data)] ^= (
+                message.stamp * ODD + crc32(message.topic_data)
+            ) & MASK
+
+    def known(self) -> list[Publish]:
+        """All that the cluster has to agree on: messages, and what was erased."""
+        return [m for m in self.tree.values() if m.stamp] + list(self.tombs.values())
+
+
+def bucket_of(topic_data: bytes) -> int:
+    return crc32(topic_data) % BUCKETS
 
 
 def _size(message: Publish) -> int:

@@ -17,6 +17,8 @@ from mhub.wire.publish import topic_field
 from mhub.wire.topics import check_name, has_wildcard
 
 if TYPE_CHECKING:
+    from mhub.core.peer import Peer
+    from mhub.core.peers import Peers
     from mhub.core.session import Session, Subscription
 
 SYS: Final = "$SYS/"
@@ -40,6 +42,7 @@ class Route:
         self.reserved = reserved(topic)
         self.targets: list[Subscription] = []
         self.groups: list[Group] = []
+        self.peers: list[Peer] | None = None  # other nodes that want it
 
 
 class Router:
@@ -52,6 +55,7 @@ class Router:
         self.cached: TopicTree[bytes] = TopicTree()
         self.subscriptions = 0
         self.shared_subscriptions = 0
+        self.peers: Peers | None = None  # who has to know what is subscribed here
 
     def find(self, topic_data: bytes) -> Route:
         """The route of a topic; ProtocolFault if it is no valid topic name."""
@@ -71,6 +75,11 @@ class Router:
         for leaf in leaves:
             if leaf.groups is not None:
                 route.groups.extend(leaf.groups.values())
+            if leaf.peers is not None and not route.reserved:
+                if route.peers is None:
+                    route.peers = list(leaf.peers)
+                else:
+                    route.peers += [peer for peer in leaf.peers if peer not in route.peers]
         if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
             if len(self.cache) >= self.cache_size:
                 self.cache = {}
@@ -94,10 +103,16 @@ class Router:
             self.shared_subscriptions += len(group.members) - before
             self.subscriptions += len(group.members) - before
         else:
-            if subscription.session not in leaf.subscriptions:
+            old = leaf.subscriptions.get(subscription.session)
+            if old is None:
                 self.subscriptions += 1
+            elif old.lasting:
+                leaf.lasting -= 1
+            if subscription.lasting:
+                leaf.lasting += 1
             leaf.subscriptions[subscription.session] = subscription
         self._forget(subscription.topic_filter)
+        self._announce(subscription.topic_filter, leaf, subscription.group)
 
     def remove(self, subscription: "Subscription") -> None:
         leaf = self.filters.leaf(subscription.topic_filter)
@@ -106,15 +121,79 @@ class Router:
         self.subscriptions -= 1
         group = subscription.group
         if group is None:
-            leaf.subscriptions.pop(subscription.session, None)
+            if leaf.subscriptions.pop(subscription.session, None) is not None:
+                leaf.lasting -= 1 if subscription.lasting else 0
         else:
             self.shared_subscriptions -= 1
             group.leave(subscription.session)
-            if not group.members and leaf.groups is not None:
+            if not group.members and group.peers is None and leaf.groups is not None:
                 leaf.groups.pop(group.name, None)
         if leaf.empty():
             self.filters.prune(subscription.topic_filter)
         self._forget(subscription.topic_filter)
+        self._announce(subscription.topic_filter, leaf, group)
+
+    # Other nodes
+
+    def lasts(self, session: "Session") -> None:
+        """A session may outlive its connection now, or may not any more."""
+        for subscription in session.subscriptions.values():
+            lasting = subscription.qos > 0 and session.expiry_s > 0
+            if lasting != subscription.lasting:
+                leaf = self.filters.make(subscription.topic_filter)
+                if subscription.group is None:
+                    leaf.lasting += 1 if lasting else -1
+                subscription.lasting = lasting
+                self._announce(subscription.topic_filter, leaf, subscription.group)
+
+    def _announce(self, topic_filter: str, leaf: Leaf, group: Group | None) -> None:
+        if self.peers is None:
+            return
+        if group is None:
+            self.peers.interest(topic_filter, leaf)
+        else:
+            self.peers.group_changed(group)
+
+    def route_to_peer(self, topic_filter: str, peer: "Peer", wanted: bool) -> None:
+        """A peer has subscribers to a filter, or has none any more."""
+        leaf = self.filters.make(topic_filter)
+        peers = leaf.peers if leaf.peers is not None else []
+        if wanted == (peer in peers):
+            if leaf.empty():
+                self.filters.prune(topic_filter)
+            return
+        if wanted:
+            leaf.peers = [*peers, peer]
+        else:
+            rest = [other for other in peers if other is not peer]
+            leaf.peers = rest if rest else None
+        if leaf.empty():
+            self.filters.prune(topic_filter)
+        self._forget(topic_filter)
+
+    def share_with_peer(self, share: str, topic_filter: str, peer: "Peer", value: int) -> None:
+        """A peer has members of a group, or has none any more."""
+        leaf = self.filters.make(topic_filter)
+        groups = leaf.groups if leaf.groups is not None else {}
+        group = groups.get(share)
+        if value:
+            if group is None:
+                group = Group(share, topic_filter)
+                groups[share] = group
+                leaf.groups = groups
+                self._forget(topic_filter)
+            if group.peers is None:
+                group.peers = {}
+            group.peers[peer] = value
+        elif group is not None and group.peers is not None:
+            group.peers.pop(peer, None)
+            if not group.peers:
+                group.peers = None
+                if not group.members:
+                    del groups[share]
+                    self._forget(topic_filter)
+        if leaf.empty():
+            self.filters.prune(topic_filter)
 
     def _forget(self, topic_filter: str) -> None:
         """Drop the cached routes that a change of this filter's subscribers makes wrong."""

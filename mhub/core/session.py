@@ -29,7 +29,11 @@ from mhub.wire.reasons import PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
     from mhub.core.hub import Hub
+    from mhub.core.peer import Peer
 
+
+SEEN: Final = 10_000
+"""So many messages are remembered by name while an older part of a session may still come."""
 
 SNAPSHOT: Final = 100_000
 """So many retained messages may wait for one session; more are looked up when these are out."""
@@ -51,6 +55,7 @@ class Subscription:
         self.own: Subscription | None = None  # what is left for the session's own messages
         self.retain_as_published = False
         self.ids = b""  # Subscription Identifiers as properties, ready to send
+        self.lasting = False  # QoS 1 or 2, of a session that outlives its connection
 
     def overlapping(self, other: "Subscription") -> "Subscription":
         """Both as one, for a topic that both match."""
@@ -123,6 +128,11 @@ class Session(Timed):
         self.incoming: dict[int, bool] = {}  # QoS 2 packet ids that wait for PUBREL: came just now?
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
+        self.stamp = 0  # of its last CONNECT, on the cluster's clock
+        self.seen: dict[int, bool] | None = None  # uids, while an older part of it may come
+        self.bars: dict[Peer, int] | None = None  # how far each peer's line is not for it
+        self.late: list[Delivery] | None = None  # what has to wait behind that part
+        self.leaving = False  # it is on its way to another node
         self.will: Publish | None = None
         self.will_delay_s = 0
         self.will_at = 0.0
@@ -145,6 +155,8 @@ class Session(Timed):
     def deliver(self, message: Publish, qos: int, subscription: Subscription) -> None:
         """Take a message over: send it now, or keep it as long as it takes."""
         self.hub.work += 1
+        if self.seen is not None and qos and message.uid and not self._first(message.uid):
+            return
         retain = message.retain and subscription.retain_as_published
         connection = self.connection
         if qos == 0:
@@ -157,6 +169,9 @@ class Session(Timed):
                 return
         delivery = Delivery(message, qos, retain, subscription.ids)
         delivery.group = subscription.group
+        if self.late is not None:
+            self._put_aside(delivery)
+            return
         if qos and self.ready():
             if self.sid:
                 self.hub.book().add(self, delivery)
@@ -166,6 +181,108 @@ class Session(Timed):
             self.enqueue(delivery)
             if self.waiting() and connection is not None:
                 self.hub.continue_later(connection)
+
+    def _put_aside(self, delivery: Delivery) -> None:
+        """Behind what another node still has for this session; safe, but without its place."""
+        assert self.late is not None
+        if self.sid:
+            self.hub.book().add(self, delivery)
+        self.late.append(delivery)
+
+    def complete(self) -> None:
+        """Another node has given all it had: what came meanwhile takes its place."""
+        late = self.late
+        if late is not None:
+            for delivery in late:
+                again = Delivery(delivery.message, delivery.qos, delivery.retain, delivery.ids)
+                again.group = delivery.group
+                self.enqueue(again)
+                self._discard(delivery)  # only now, so that it is kept at all times
+        self.late = None
+
+    # To another node and back
+
+    def remember(self) -> None:
+        """From now on, messages may come on two ways: know them by their names."""
+        seen: dict[int, bool] = {}
+        if self.queue is not None:
+            for delivery in self.queue:
+                if delivery.message.uid:
+                    seen[delivery.message.uid] = True
+        for delivery in self.inflight.values():
+            if delivery.message.uid:
+                seen[delivery.message.uid] = True
+        self.seen = seen
+
+    def stand_back(self) -> None:
+        """What is in the queue has to wait behind what another node gives back."""
+        self.late = []
+        while self.queue is not None and not self.spilled:
+            self.late.append(self._take())
+
+    def give(self) -> Delivery | None:
+        """The next message of the queue, for another node; None: there is none at hand."""
+        if self.queue is None:
+            return None
+        delivery = self._take()
+        self.refill()
+        return delivery
+
+    def take_again(self, given: list[Delivery]) -> None:
+        """They are still ours, in front of all others."""
+        if not given:
+            return
+        if self.queue is None:
+            self.queue = deque()
+        for delivery in reversed(given):
+            self.queue.appendleft(delivery)
+            self._count(len(delivery.message.payload) + len(delivery.message.topic_data))
+            if delivery.qos == 0:
+                self.queued_qos0 += 1
+
+    def let_go(self, delivery: Delivery) -> None:
+        """Another node has it now, for good."""
+        self._discard(delivery)
+
+    def receive(self, delivery: Delivery, pid: int, released: bool) -> None:
+        """A message that another node had for this session."""
+        uid = delivery.message.uid
+        if self.seen is not None and uid:
+            if uid in self.seen:
+                return
+            self.seen[uid] = True
+        if pid and self.late is not None and pid not in self.inflight:
+            # The client is not back yet: it goes on with the state that it knows.
+            delivery.released = released
+            if self.sid:
+                book = self.hub.book()
+                book.add(self, delivery)
+                book.sent(delivery, pid)
+                if released:
+                    book.released(delivery)
+            self.inflight[pid] = delivery
+            self.last_pid = pid
+        elif not released:
+            self.enqueue(delivery)
+            if self.waiting() and self.connection is not None:
+                self.hub.continue_later(self.connection)
+
+    def _first(self, uid: int) -> bool:
+        """Whether a message is new; it may come on two ways while a session moves."""
+        seen = self.seen
+        assert seen is not None
+        if self.bars is not None and self.hub.source is not None:
+            # What was sent here before its node knew that the session is here went to where it
+            # was, too, and comes from there, unless the client has it already.
+            bar = self.bars.get(self.hub.source, 0)
+            if bar < 0 or self.hub.source_n <= bar:
+                return False
+        if uid in seen:
+            return False
+        seen[uid] = True
+        if len(seen) > SEEN:
+            del seen[next(iter(seen))]
+        return True
 
     def _send(self, delivery: Delivery) -> None:
         """The first PUBLISH of a QoS 1 or 2 delivery, with a free packet id [MQTT-2.2.1-4]."""
@@ -209,8 +326,10 @@ class Session(Timed):
         if self.sid and (delivery.qos or self.connection is None):
             book = self.hub.book()
             book.add(self, delivery)
-            # What a shared group may take over is at hand, but for what comes back after a start.
-            if self.spilled or (self.queued() >= book.window and not self.shares):
+            # What a shared group may take over is at hand, but for what comes back after a start;
+            # and so is all while another node still has a part that comes in front of it.
+            at_hand = self.shares or self.late is not None
+            if self.spilled or (self.queued() >= book.window and not at_hand):
                 self.spilled += 1
                 self._count(size)
                 return
@@ -282,10 +401,15 @@ class Session(Timed):
         """Ask for more before the memory's part of the queue is empty."""
         if not self.spilled or self.loading:
             return
-        enough = self.hub.book().window if self.connection is None else LOAD_MESSAGES
+        enough = self.portion()
         if self.queue is None or len(self.queue) < enough // 2 or self.shares:
             self.loading = True
             self.hub.load(self)
+
+    def portion(self) -> int:
+        """How much of the queue is to be at hand: much, if somebody takes it."""
+        busy = self.connection is not None or self.leaving
+        return LOAD_MESSAGES if busy else self.hub.book().window
 
     def take_back(self, rows: list[Row]) -> None:
         """Messages from the store: they are next."""
@@ -558,6 +682,11 @@ class Session(Timed):
         if not ended and only is None and not group.has_live_member(self):
             return False
         chosen = group.choose(self)
+        peers = self.hub.peers
+        if peers is not None and (chosen is None or chosen.session.connection is None):
+            if group.peers is not None and peers.pass_on(delivery.message, group):
+                self._discard(delivery)
+                return True
         if chosen is None:
             return False
         message = delivery.message
@@ -568,9 +697,20 @@ class Session(Timed):
 
     # Time
 
+    def rest(self, now: float) -> None:
+        """Nobody is connected: it lasts as long as it may."""
+        if self.expiry_s == 0:
+            self.hub.end_session(self)
+            return
+        if not self.ends_at and self.expiry_s != limits.NEVER:
+            self.ends_at = now + self.expiry_s
+        deadline = self.will_at or self.ends_at
+        if deadline:
+            self.hub.wheel.arm(self, deadline)
+
     def fire(self, now: float) -> float:
         """Delayed will and session expiry; the earlier deadline of those that are left."""
-        if self.connection is not None:
+        if self.connection is not None or self.leaving:
             return 0.0
         if self.will_at and self.will_at <= now:
             self.hub.publish_will(self)

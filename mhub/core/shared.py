@@ -1,4 +1,4 @@
-"""Groups of shared subscribers: $share/NAME/FILTER.
+"""Groups of shared subscribers: $share/NAME/FILTER, on this node and on others.
 
 Each message goes to one member: live ones in turn, and only when none is live to one that is away
 with a session.  What a member that leaves had not acknowledged goes to the others; a QoS 2 message
@@ -8,6 +8,7 @@ whose delivery had begun stays with its client [MQTT-4.8.2-4, MQTT-4.8.2-5].
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mhub.core.peer import Peer
     from mhub.core.session import Session, Subscription
 
 
@@ -18,6 +19,10 @@ class Group:
         self.full_name = f"$share/{name}/{topic_filter}"
         self.members: list[Subscription] = []
         self.turn = 0
+        self.live = 0  # connected members, and
+        self.lasting = False  # whether one outlives its connection, as they were counted last
+        self.peers: dict[Peer, int] | None = None  # nodes with members, as in `mhub.core.peers`
+        self.elsewhere = False  # the message at hand goes to a peer
 
     def join(self, subscription: "Subscription") -> None:
         for index, member in enumerate(self.members):
@@ -55,4 +60,52 @@ class Group:
         for member in self.members:
             if member.session is not besides and member.session.connection is not None:
                 return True
+        if self.peers is not None:
+            for peer, value in self.peers.items():
+                if peer.up and value >> 2:
+                    return True
         return False
+
+    # Members on other nodes
+
+    def recount(self) -> None:
+        self.live = 0
+        self.lasting = False
+        for member in self.members:
+            if member.session.connection is not None:
+                self.live += 1
+            if member.lasting:
+                self.lasting = True
+
+    def choose_peer(self, local_first: bool) -> "Peer | None":
+        """The node whose turn it is; None if it is a member here, or nobody at all.
+
+        Connected members have equal turns, wherever they are.  Only if there are none, it is one
+        that is away: here if there is any.
+        """
+        peers = self.peers
+        if peers is None or (local_first and self.live):
+            return None
+        total = self.live
+        for peer, value in peers.items():
+            if peer.up:
+                total += value >> 2
+        if total:
+            place = self.turn % total
+            self.turn += 1
+            if place < self.live:
+                return None
+            place -= self.live
+            for peer, value in peers.items():
+                if peer.up:
+                    if place < value >> 2:
+                        return peer
+                    place -= value >> 2
+        if self.members:
+            return None
+        for peer in peers:
+            if peer.up:
+                return peer
+        for peer in peers:
+            return peer
+        return None

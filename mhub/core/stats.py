@@ -20,6 +20,7 @@ class Stats:
         self.publish_bytes_received = 0
         self.publish_bytes_sent = 0
         self.publish_refused = 0  # not authorized
+        self.publish_refused_peer = 0  # the queue for a peer was at its bound
         self.dropped_queue_full = 0  # a session's queue was at its bound
         self.dropped_offline = 0  # QoS 0 for a session without connection
         self.dropped_expired = 0  # message expiry

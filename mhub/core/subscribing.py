@@ -43,7 +43,10 @@ class Subscribing:
         reply = encode.suback(
             packet.pid, bytes(codes), connection.version, problem, connection.max_packet_out
         )
-        connection.promise(reply, self.hub.mark(session), None)
+        # Whoever publishes on another node after this reply is heard here.
+        peers = self.hub.peers
+        others = peers.wait_for_table() if peers is not None else None
+        connection.promise(reply, self.hub.mark(session), others)
         session.pump(self.hub.portion)
 
     def _check(self, request: Request) -> None:
@@ -86,6 +89,7 @@ class Subscribing:
         subscription.qos = min(request.qos, connection.limits.max_qos)
         subscription.no_local = request.no_local
         subscription.retain_as_published = request.retain_as_published
+        subscription.lasting = subscription.qos > 0 and session.expiry_s > 0
         if identifier:
             subscription.ids = properties.number(properties.SUBSCRIPTION_ID, identifier)
         if group:

@@ -76,6 +76,11 @@ class TopicTree(Generic[T]):
         self.root = Node()
         self.size = 0
 
+    def values(self) -> list[T]:
+        found: list[T] = []
+        self._collect(self.root, False, found)
+        return found
+
     def match(self, topic_filter: str) -> list[T]:
         """The values of all topics that a valid filter matches."""
         found: list[T] = []

@@ -34,6 +34,7 @@ NAMES: Final = {
     "message": ("message", "messages"),
     "delivery": ("delivery", "deliveries"),
     "retained": ("retained message", "retained messages"),
+    "note": ("note", "notes"),
 }
 
 Counts = Counter[str]

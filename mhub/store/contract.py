@@ -1,15 +1,15 @@
 """What a store has to do.
 
-A store holds sessions, their subscriptions and messages, and retained messages, as the records of
-`mhub.core.journal`.  It is changed by whole batches only.  Calls come one after the other, never
-two at a time, but for load(), which may come while a commit() is under way and then sees what was
-stored before that commit or after it.
+A store holds sessions, their subscriptions and messages, retained messages and notes, as the
+records of `mhub.core.journal`.  It is changed by whole batches only.  Calls come one after the
+other, never two at a time, but for load(), which may come while a commit() is under way and then
+sees what was stored before that commit or after it.
 """
 
 from collections.abc import AsyncIterator
 from typing import Protocol
 
-from mhub.core.journal import HEAD, HEAD_SIZE, Batch, Contents, Row
+from mhub.core.journal import HEAD, HEAD_SIZE, Batch, Contents, Row, SessionRecord
 
 
 class StoreError(Exception):
@@ -18,6 +18,10 @@ class StoreError(Exception):
 
 class StoreBroken(StoreError):
     """It will not work: a corrupt file, a newer schema, a wrong password.  Nothing was changed."""
+
+
+class StoreTaken(StoreBroken):
+    """Another broker has it now, and may have changed it: nothing is stored from here any more."""
 
 
 class Store(Protocol):
@@ -62,6 +66,11 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Let go of the file or the connection; whatever was committed stays."""
+
+
+def is_over(record: SessionRecord, now: float) -> bool:
+    """Whether it goes at the start.  One with a will comes to the hub, which publishes it."""
+    return not record.will and (record.expiry_s == 0 or 0 < record.ends_at <= now)
 
 
 def expires_at_of(body: bytes) -> float:

@@ -1,6 +1,6 @@
 """The contents of a store as lines of JSON, both ways.
 
-    {"mhub": "store", "schema": 1}
+    {"mhub": "store", "schema": 2}
     {"kind": "session", "sid": 1, "client_id": "pump-7", "expiry_s": 3600}
     {"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}
     {"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}
@@ -82,6 +82,12 @@ def _text(value: object) -> str:
     if not isinstance(value, str) or _SURROGATE.search(value):
         raise ValueError("expected text")
     return value
+
+
+def _some_text(value: object) -> str:
+    if not (text := _text(value)):
+        raise ValueError("expected text, found none")
+    return text
 
 
 def _data(value: object) -> bytes:
@@ -209,6 +215,7 @@ KINDS: Final = {
         "released": Field(_flag, False),
     },
     "retained": {"topic": Field(_text), "body": Field(_message, show=_show_message)},
+    "note": {"name": Field(_text), "text": Field(_some_text)},
 }
 """What a line may be; the names are those of the records in `mhub.core.journal`."""
 
@@ -232,6 +239,9 @@ def records(batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
     for topic, body in batch.retained.items():
         if body:
             yield "retained", {"topic": topic, "body": body}
+    for name, text in batch.notes.items():
+        if text:
+            yield "note", {"name": name, "text": text}
 
 
 def to_line(kind: str, values: Mapping[str, Any]) -> bytes:
@@ -264,9 +274,13 @@ class Survey:
         self._needs_mid: dict[int, int] = {}  # -> the first line with it
         self._needs_sid: dict[int, int] = {}
         self._lines: dict[int, _Line] = {}  # of each sid
+        self._lent: set[tuple[int, int]] = set()  # (sid, packet id) of what is in flight
+        self._lent_twice: dict[int, tuple[int, int]] = {}  # sid -> the first line, packet id
+        self._internal: set[int] = set()  # sids that are not of a client
         for line, kind, values, _ in _parsed(file, name):
             self._add(line, kind, values)
         self._check_order()
+        self._check_packet_ids()
         self._check_there(self._needs_sid, self._sids, "session")
         self._check_there(self._needs_mid, self._mids, "message")
         self.counts["message"] = len(self._mids & self.refs.keys())
@@ -279,10 +293,14 @@ class Survey:
             self._mids.add(values["mid"])
         elif kind == "retained":
             self._only_once(line, kind, values["topic"])
+        elif kind == "note":
+            self._only_once(line, kind, values["name"])
         elif kind == "session":
             self._only_once(line, "sid", values["sid"])
             self._only_once(line, "client id", values["client_id"])
             self._sids.add(values["sid"])
+            if values["client_id"].startswith("\0"):  # which no client may use [MQTT-1.5.4-2]
+                self._internal.add(values["sid"])
         else:
             sid = values["sid"]
             self._needs_sid.setdefault(sid, line)
@@ -298,7 +316,10 @@ class Survey:
             self.refs[values["mid"]] += 1
             self._needs_mid.setdefault(values["mid"], line)
         if values["pid"]:
-            self._only_once(line, "in flight", sid, values["pid"])
+            lent = (sid, values["pid"])
+            if lent in self._lent:
+                self._lent_twice.setdefault(sid, (line, values["pid"]))
+            self._lent.add(lent)
         if sid not in self._lines:
             self._lines[sid] = _Line()
         self._lines[sid].add(values["seq"], line)
@@ -312,6 +333,12 @@ class Survey:
         for sid, deliveries in self._lines.items():
             for seq, line in deliveries.doubles():
                 raise BadLine(self._name, line, f"delivery {sid}/{seq} comes twice")
+
+    def _check_packet_ids(self) -> None:
+        # The hub's own sessions have all they keep in flight, with one packet id.
+        for sid, (line, pid) in self._lent_twice.items():
+            if sid not in self._internal:
+                raise BadLine(self._name, line, f"in flight {sid}/{pid} comes twice")
 
     def _check_there(self, needed: dict[int, int], there: set[int], what: str) -> None:
         for number, line in needed.items():  # in the order of the lines
@@ -372,6 +399,8 @@ def _put(batch: Batch, kind: str, values: dict[str, Any], refs: Mapping[int, int
         batch.messages.append(shared)
     elif kind == "delivery":
         batch.deliveries.append(_filled(DeliveryRecord(values["sid"], values["seq"]), values))
+    elif kind == "note":
+        batch.notes[values["name"]] = values["text"]
     else:
         batch.retained[values["topic"]] = values["body"]
 

@@ -3,10 +3,13 @@
 Each store is imported only when it is wanted: what Redis needs is not installed everywhere.
 """
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mhub.config.settings import RedisSettings, StoreSettings
 from mhub.store.contract import Store, StoreBroken
+
+if TYPE_CHECKING:
+    from mhub.store.redis_link import RedisOptions
 
 
 def make_store(settings: StoreSettings, reactor: Any) -> Store:
@@ -19,12 +22,16 @@ def make_store(settings: StoreSettings, reactor: Any) -> Store:
         from mhub.store.sqlite import SqliteStore
 
         return SqliteStore(reactor, settings.path, settings.synchronous)
-    return _make_redis(settings.redis, reactor)
+    options = redis_options(settings.redis, settings.redis.prefix)
+    from mhub.store.redis import RedisStore
+
+    return RedisStore(reactor, options)
 
 
-def _make_redis(redis: RedisSettings, reactor: Any) -> Store:
+def redis_options(redis: RedisSettings, prefix: str) -> "RedisOptions":
+    """How to reach the keys with this prefix on the server of the settings."""
     try:
-        from mhub.store.redis import RedisOptions, RedisStore
+        from mhub.store.redis_link import RedisOptions
     except ModuleNotFoundError as error:
         if error.name != "txredisapi":
             raise
@@ -32,13 +39,13 @@ def _make_redis(redis: RedisSettings, reactor: Any) -> Store:
             "store.kind = \"redis\" needs txredisapi: pip install 'mhub[redis]'"
         ) from error
 
-    options = RedisOptions(
+    return RedisOptions(
         host=redis.host,
         port=redis.port,
         username=redis.username,
         password=_password(redis),
         db=redis.db,
-        prefix=redis.prefix,
+        prefix=prefix,
         tls=redis.tls,
         ca=redis.ca,
         certificate=redis.certificate,
@@ -47,7 +54,6 @@ def _make_redis(redis: RedisSettings, reactor: Any) -> Store:
         sentinel_name=redis.sentinel_name,
         timeout_s=redis.timeout_s,
     )
-    return RedisStore(reactor, options)
 
 
 def _password(redis: RedisSettings) -> str:

@@ -20,7 +20,7 @@ from mhub.core.journal import (
     SubscriptionRecord,
     publish_of,
 )
-from mhub.store.contract import StoreError, expires_at_of
+from mhub.store.contract import StoreError, expires_at_of, is_over
 
 PAGE: Final = 500
 """Records in one batch of pages()."""
@@ -39,13 +39,13 @@ class MemoryStore:
         self.deliveries: dict[tuple[int, int], DeliveryRecord] = {}
         self.incoming: set[tuple[int, int]] = set()
         self.retained: dict[str, bytes] = {}
+        self.notes: dict[str, str] = {}
         self.last_sid = 0
         self.last_mid = 0
 
     async def open(self, now: float) -> Contents:
         for record in list(self.sessions.values()):
-            over = record.expiry_s == 0 or 0 < record.ends_at <= now
-            if over and not record.will:  # one with a will comes to the hub, which publishes it
+            if is_over(record, now):
                 self._end(record.sid)
         for topic, body in list(self.retained.items()):
             if 0 < expires_at_of(body) <= now:
@@ -90,6 +90,11 @@ class MemoryStore:
                 self.retained[topic] = body
             else:
                 self.retained.pop(topic, None)
+        for name, text in batch.notes.items():
+            if text:
+                self.notes[name] = text
+            else:
+                self.notes.pop(name, None)
         for sid in batch.ended:
             self._end(sid)
 
@@ -135,6 +140,10 @@ class MemoryStore:
             batch = Batch(number := number + 1)
             batch.retained = dict(retained)
             yield batch
+        for notes in _portions(self.notes.items()):
+            batch = Batch(number := number + 1)
+            batch.notes = dict(notes)
+            yield batch
 
     async def check(self) -> list[str]:
         wrong = []
@@ -170,6 +179,7 @@ class MemoryStore:
         contents.last_sid = self.last_sid
         contents.last_mid = self.last_mid
         contents.retained = list(self.retained.values())
+        contents.notes = dict(self.notes)
         for sid, record in self.sessions.items():
             stored = StoredSession(_copy_session(record))
             stored.subscriptions = [

@@ -12,36 +12,34 @@
     mhub:m            hash   mid -> message that several share
     mhub:r            hash   mid -> how many deliveries do
     mhub:retained     hash   topic -> message
+    mhub:notes        hash   name -> text
 
 The keys of a session expire with it, a little later, unless it has a will, which a broker has to
 publish first.  If that happens while no broker runs, refs are counted anew at the next open().
 
 A batch is one script: all of it or nothing.  It may arrive and its answer not, so the script notes
 in `applied` the number of the batch, and in `applied_by` whose number that is: a batch that comes
-again does nothing, and a broker whose place another one has taken changes nothing.  The numbers
-are the store's own: the batch that comes after an error is the same object.
+again does nothing, and a broker whose place another one has taken changes nothing: see
+mhub.store.redis_lease.  The numbers are the store's own: the batch that comes after an error is
+the same object.
 
 Safe is what the server calls safe: see `appendonly` and `appendfsync` of Redis.  A server that has
 lost everything refuses batches until the broker starts again.
 """
 
-import os
-import socket
 from collections.abc import AsyncIterator
-from secrets import token_hex
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
-from twisted.internet.task import LoopingCall, deferLater
 
-from mhub.core import journal
-from mhub.core.journal import Batch, Contents, MessageRecord, Row, SessionRecord, StoredSession
+from mhub.core.journal import Batch, Contents, MessageRecord, Row, StoredSession
 from mhub.store import redis_lua as lua
-from mhub.store.contract import StoreBroken, StoreError, expires_at_of
+from mhub.store.contract import StoreError, expires_at_of, is_over
 from mhub.store.redis_check import check_contents
+from mhub.store.redis_lease import RedisLease
 from mhub.store.redis_link import RedisLink, RedisOptions
 from mhub.store.redis_reader import PAGE, PAGE_BYTES, RedisReader
-from mhub.store.redis_records import Answer, grows, refs_of, sections, sids
+from mhub.store.redis_records import grows, refs_of, sections, sids
 
 __all__ = ["RedisOptions", "RedisStore"]
 
@@ -53,28 +51,16 @@ class RedisStore:
     def __init__(self, reactor: Any, options: RedisOptions) -> None:
         self._link = RedisLink(reactor, options)
         self._reader = RedisReader(self._link)
+        self._lease = RedisLease(reactor, self._link, options.lease_s)
         self.name = self._link.name
-        self._reactor = reactor
-        self._lease_s = options.lease_s
-        self._lease_ms = b"%d" % (options.lease_s * 1000)
-        self._token = token_hex(8).encode()
-        self._owner = b""
-        self._waiting: Deferred[None] | None = None  # for another owner to go
-        self._renewal = LoopingCall(self._renew)
-        self._renewal.clock = reactor
         self._number = 0  # of the last batch
         self._unsure: Batch | None = None  # the one that failed last
         self._sweeping: Deferred[None] | None = None
         self._clock_offset_s = 0.0  # from the caller's clock to the server's
 
     async def open(self, now: float) -> Contents:
-        # Not before: a process that goes to the background has another id then.
-        self._owner = b"%b pid %d %b" % (socket.gethostname().encode(), os.getpid(), self._token)
-        recount, server_time = await self._own()
+        recount, server_time = await self._lease.wait()
         self._clock_offset_s = server_time - now
-        if not self._renewal.running:
-            self._renewal.start(self._lease_s / 4, now=False).addErrback(lambda _: None)
-
         contents = Contents()
         contents.last_sid, contents.last_mid, known = await self._reader.numbers()
         over = []
@@ -82,7 +68,7 @@ class RedisStore:
             if stored is None:
                 recount = True
                 over.append(sid)
-            elif _is_over(stored.record, now):
+            elif is_over(stored.record, now):
                 over.append(sid)
             else:
                 contents.sessions.append(stored)
@@ -92,17 +78,17 @@ class RedisStore:
         if recount:
             await self._recount(contents.sessions)
         contents.retained = await self._retained(now)
+        contents.notes = await self._reader.notes()
         return contents
 
     async def commit(self, batch: Batch) -> None:
         if batch is not self._unsure:
             self._number += 1
             self._unsure = batch
-        left = await self._link.run(
+        left = await self._lease.run(
             lua.COMMIT,
-            self._token,
-            self._owner,
-            self._lease_ms,
+            self._lease.owner,
+            self._lease.lease_ms,
             b"%d" % self._number,
             b"%d" % grows(batch),
             b"%d" % max(0, 0, *batch.sessions, *batch.ended),
@@ -110,13 +96,6 @@ class RedisStore:
             b"%d" % (SLACK_S + self._clock_offset_s),
             *sections(batch),
         )
-        if left == -1:
-            raise StoreBroken(f"{self.name}: another broker uses it now; each needs its own prefix")
-        if left == -2:
-            raise StoreBroken(
-                f"{self.name}: it has lost its contents, by a restart without appendonly or by"
-                " FLUSHDB; nothing is stored until this broker starts again"
-            )
         self._unsure = None
         if left and self._sweeping is None:
             self._sweeping = Deferred.fromCoroutine(self._sweep_aside())
@@ -149,8 +128,11 @@ class RedisStore:
             batch.sessions[sid] = stored.record
             batch.subscriptions.update({(sid, each.name): each for each in stored.subscriptions})
             batch.incoming.update({(sid, pid): True for pid in stored.incoming})
-            batch.deliveries = [row.record for row in stored.inflight]
             yield batch
+            for at in range(0, len(stored.inflight), PAGE):
+                batch = Batch(number := number + 1)
+                batch.deliveries = [row.record for row in stored.inflight[at : at + PAGE]]
+                yield batch
             after = 0
             while rows := await reader.queue(sid, after, PAGE, PAGE_BYTES):
                 batch = Batch(number := number + 1)
@@ -161,59 +143,25 @@ class RedisStore:
             batch = Batch(number := number + 1)
             batch.retained = {topic.decode(): body for topic, body in retained.items()}
             yield batch
+        async for notes in reader.hash(b"notes"):
+            batch = Batch(number := number + 1)
+            batch.notes = {name.decode(): text.decode() for name, text in notes.items()}
+            yield batch
 
     async def check(self) -> list[str]:
         await self._sweep()
         return await check_contents(self._reader)
 
     async def close(self) -> None:
-        if self._waiting is not None:
-            self._waiting.cancel()
-        if self._renewal.running:
-            self._renewal.stop()
-            try:
-                await self._link.run(lua.RENEW, self._owner, b"0")
-            except StoreError:
-                pass  # the lease goes by itself
+        await self._lease.close()
         if self._sweeping is not None:
             self._sweeping.cancel()
         await self._link.close()
 
-    # The owner
-
-    async def _own(self) -> tuple[bool, int]:
-        """Become the owner.  Returns whether to recount refs, and the server's time."""
-        schema = b"%d" % journal.SCHEMA
-        # Whoever was killed does not renew its lease; who still has it by then is alive.
-        deadline = self._reactor.seconds() + 1.25 * self._lease_s
-        while True:
-            found = await self._link.run(lua.OPEN, self._token, self._owner, self._lease_ms, schema)
-            answer = Answer(found)
-            outcome = answer.number()
-            if outcome == 0:
-                return answer.number() != 0, answer.large()
-            if outcome == 1:
-                raise StoreBroken(
-                    f"{self.name}: schema {answer.large()} is of a newer mhub; this one knows"
-                    f" {journal.SCHEMA}"
-                )
-            if self._reactor.seconds() > deadline:
-                who = answer.text().decode("utf-8", "replace").rpartition(" ")[0]
-                raise StoreBroken(f"{self.name}: in use by {who}; each broker needs its own prefix")
-            self._waiting = deferLater(self._reactor, self._lease_s / 20)
-            await self._waiting
-
-    async def _renew(self) -> None:
-        try:
-            await self._link.run(lua.RENEW, self._owner, self._lease_ms)
-        except (StoreError, CancelledError):
-            pass  # the next commit says so, and takes the lease again
-
     # What goes
 
     async def _finish(self, over: list[int]) -> int:
-        left: int = await self._link.run(lua.FINISH, sids(over))
-        return left
+        return await self._lease.run(lua.FINISH, sids(over))
 
     async def _sweep(self) -> None:
         while await self._finish([]):
@@ -237,7 +185,7 @@ class RedisStore:
                 else:
                     kept.append(body)
         for at in range(0, len(over), PAGE):
-            await self._link.run(lua.DELETE, b"retained", *over[at : at + PAGE])
+            await self._lease.run(lua.DELETE, b"retained", *over[at : at + PAGE])
         return kept
 
     async def _recount(self, sessions: list[StoredSession]) -> None:
@@ -255,10 +203,5 @@ class RedisStore:
             (mid, counted.get(mid, 0)) for mid, refs in noted.items() if refs != counted.get(mid, 0)
         ]
         for at in range(0, len(wrong), PAGE):
-            await self._link.run(lua.REFS, refs_of(wrong[at : at + PAGE]), b"")
-        await self._link.run(lua.REFS, b"", b"done")
-
-
-def _is_over(record: SessionRecord, now: float) -> bool:
-    """Whether it goes at the start.  One with a will comes to the hub, which publishes it."""
-    return not record.will and (record.expiry_s == 0 or 0 < record.ends_at <= now)
+            await self._lease.run(lua.REFS, refs_of(wrong[at : at + PAGE]), b"")
+        await self._lease.run(lua.REFS, b"", b"done")

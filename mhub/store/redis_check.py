@@ -23,6 +23,10 @@ async def check_contents(reader: RedisReader) -> list[str]:
     async for retained in reader.hash(b"retained"):
         for topic, body in retained.items():
             check.body(f"retained {topic.decode('utf-8', 'replace')}", body)
+    async for notes in reader.hash(b"notes"):
+        for name, text in notes.items():
+            if not text:
+                check.wrong.append(f"note {name.decode('utf-8', 'replace')}: it has no text")
     for letter, sid in sorted(await reader.holders()):
         if sid not in known:
             check.wrong.append(f"key {letter.decode()}:{sid}: there is no such session")

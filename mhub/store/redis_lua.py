@@ -7,6 +7,9 @@ or an answer with thousands of parts, costs txredisapi far more than the server.
 
 A script does not roll back.  So whatever may refuse (another owner, no memory, a replica) is asked
 before the first change, and the mark that the batch was applied is the last one.
+
+The mark is the broker's that opened last: whatever changes anything asks first whether that is
+still the one which wants the change.
 """
 
 from typing import Final
@@ -39,6 +42,13 @@ end
 
 local function keys_of(sid)
   return P..'s:'..sid, P..'q:'..sid, P..'i:'..sid, P..'b:'..sid, P..'p:'..sid
+end
+
+-- Why a broker is to change nothing: another one took its place, or the contents are gone.
+local function refusal(token)
+  local holder = call('HGET', META, 'applied_by')
+  if not holder then return -2 end
+  if holder ~= token then return -1 end
 end
 
 -- The fields of a delivery that scripts need: see HEAD in redis_records.
@@ -94,9 +104,16 @@ local function sweep(room)
       call('ZREMRANGEBYRANK', q, 0, #heads - 1)
     end
     if #heads < room then -- the queue is empty now
-      for _, head in ipairs(call('HVALS', i)) do heads[#heads + 1] = head end
-      call('UNLINK', i, b)
-      call('SREM', P..'ending', sid)
+      -- These come with their messages: so many at a time as there is memory for.
+      local found, seqs = call('HRANDFIELD', i, math.min(room - #heads, 100), 'WITHVALUES'), {}
+      for n = 1, #found, 2 do
+        seqs[#seqs + 1], heads[#heads + 1] = found[n], found[n + 1]
+      end
+      many('HDEL', i, seqs)
+      if call('EXISTS', i) == 0 then
+        call('UNLINK', b)
+        call('SREM', P..'ending', sid)
+      end
     end
     local changes = {}
     for _, head in ipairs(heads) do
@@ -116,16 +133,18 @@ end
 OPEN: Final = (
     _COMMON
     + """
--- prefix, token, name of this broker, lease in ms, schema
-local _, token, name, lease, schema = unpack(ARGV)
+-- prefix, token, name of this broker, lease in ms, schema, adopts?
+local _, token, name, lease, schema, adopts = unpack(ARGV)
 local found = tonumber(call('HGET', META, 'schema') or 0)
 if found > tonumber(schema) then return pack('<I4I8', 1, found) end
 local owner = call('GET', P..'owner')
 if owner and owner ~= name then return pack('<I4I4c0', 2, #owner, owner) end
-if call('HGET', META, 'applied_by') ~= token then
-  call('HSET', META, 'applied_by', token, 'applied', 0)
+if adopts == '0' then
+  call('HSET', META, 'schema', schema)
+elseif call('EXISTS', P..'sessions', P..'ending') == 0 then
+  return pack('<I4', 3)
 end
-call('HSET', META, 'schema', schema)
+if refusal(token) then call('HSET', META, 'applied_by', token, 'applied', 0) end
 call('SET', P..'owner', name, 'PX', lease)
 return pack('<I4I4I8', 0, call('HGET', META, 'recount') or 0, call('TIME')[1])
 """
@@ -142,13 +161,24 @@ return table.concat(out)
 """
 )
 
-RENEW: Final = """
--- prefix, name of this broker, lease in ms; 0: give it up
-local key = ARGV[1]..'owner'
-if redis.call('GET', key) ~= ARGV[2] then return 0 end
-if ARGV[3] == '0' then return redis.call('DEL', key) end
-return redis.call('PEXPIRE', key, ARGV[3])
+RENEW: Final = (
+    _COMMON
+    + """
+-- prefix, token, name of this broker, lease in ms; 0: give it up
+local _, token, name, lease = unpack(ARGV)
+local owner = call('GET', P..'owner')
+if lease == '0' then return owner == name and call('DEL', P..'owner') or 0 end
+local refused = refusal(token)
+if refused then return refused end
+-- If it lapsed and nobody took it meanwhile, it is still ours.
+if not owner then
+  call('SET', P..'owner', name, 'PX', lease)
+elseif owner == name then
+  call('PEXPIRE', P..'owner', lease)
+end
+return 0
 """
+)
 
 COMMIT: Final = (
     _COMMON
@@ -328,16 +358,24 @@ while more() do
   end
 end
 
-section(10) -- retained: topic, message; without a message it is erased
-while more() do
-  local topic, message
-  topic, message, pos = read('<I4c0I4c0', data, pos)
-  if #message > 0 then
-    call('HSET', P..'retained', topic, message)
-  else
-    call('HDEL', P..'retained', topic)
+-- Name and value, ...; one without a value is removed.
+local function put(key)
+  while more() do
+    local name, value
+    name, value, pos = read('<I4c0I4c0', data, pos)
+    if #value > 0 then
+      call('HSET', key, name, value)
+    else
+      call('HDEL', key, name)
+    end
   end
 end
+
+section(10) -- retained: topic, message
+put(P..'retained')
+
+section(11) -- notes: name, text
+put(P..'notes')
 
 for sid, changed in pairs(touched) do
   local s, q, i, b, p = keys_of(sid)
@@ -351,7 +389,7 @@ for sid, changed in pairs(touched) do
   end
 end
 
-section(11) -- ended: sids
+section(12) -- ended: sids
 while more() do
   local sid
   sid, pos = read('<I8', data, pos)
@@ -370,11 +408,13 @@ FINISH: Final = (
     _COMMON
     + _ENDING
     + """
--- prefix, packed sids that have ended
+-- prefix, token, packed sids that have ended
+local refused = refusal(ARGV[2])
+if refused then return refused end
 local pos = 1
-while pos <= #ARGV[2] do
+while pos <= #ARGV[3] do
   local sid
-  sid, pos = read('<I8', ARGV[2], pos)
+  sid, pos = read('<I8', ARGV[3], pos)
   finish(name_of(sid))
 end
 return sweep(2000)
@@ -384,7 +424,7 @@ return sweep(2000)
 READ: Final = (
     _COMMON
     + """
--- prefix, packed sids, bytes after which to stop
+-- prefix, packed sids, bytes after which to stop, most in flight that come with a session
 local out, size, pos = {}, 0, 1
 local function put(format, ...)
   local piece = pack(format, ...)
@@ -394,14 +434,15 @@ while pos <= #ARGV[2] and size < tonumber(ARGV[3]) do
   local sid
   sid, pos = read('<I8', ARGV[2], pos)
   local s, q, i, b, p = keys_of(name_of(sid))
-  local fields, pids, values = call('HGETALL', s), call('SMEMBERS', p), call('HVALS', i)
+  local fields, pids, flying = call('HGETALL', s), call('SMEMBERS', p), call('HLEN', i)
+  local values = flying <= tonumber(ARGV[4]) and call('HVALS', i) or {}
   local last = call('ZREVRANGE', q, 0, 0)[1]
   put('<I8I8I8', sid, call('ZCARD', q), last and read('<I8', last) or 0)
   put('<I4', #fields)
   for _, field in ipairs(fields) do put('<I4c0', #field, field) end
   put('<I4', #pids)
   for _, pid in ipairs(pids) do put('<I2', pid) end
-  put('<I4', #values)
+  put('<I4I4', flying, #values)
   for _, value in ipairs(values) do
     local mid = mid_of(value)
     local shared = mid > 0 and call('HGET', P..'m', mid) or ''
@@ -409,6 +450,39 @@ while pos <= #ARGV[2] and size < tonumber(ARGV[3]) do
     put('<I4c0', #shared, shared)
   end
 end
+return table.concat(out)
+"""
+)
+
+FLYING: Final = (
+    _COMMON
+    + """
+-- prefix, sid.  The seqs of what is in flight.
+local _, _, i = keys_of(ARGV[2])
+local out = {}
+for n, seq in ipairs(call('HKEYS', i)) do out[n] = pack('<I8', seq) end
+return table.concat(out)
+"""
+)
+
+FLIGHT: Final = (
+    _COMMON
+    + """
+-- prefix, sid, packed seqs, bytes after which to stop.  What is in flight, of a session with much.
+local _, _, i = keys_of(ARGV[2])
+local out, size, pos = {''}, 0, 1
+while pos <= #ARGV[3] and size < tonumber(ARGV[4]) do
+  local seq
+  seq, pos = read('<I8', ARGV[3], pos)
+  local value = call('HGET', i, seq)
+  if value then
+    local mid = mid_of(value)
+    local shared = mid > 0 and call('HGET', P..'m', mid) or ''
+    out[#out + 1] = pack('<I4c0I4c0', #value, value, #shared, shared)
+    size = size + #value + #shared
+  end
+end
+out[1] = pack('<I4', (pos - 1) / 8)
 return table.concat(out)
 """
 )
@@ -456,10 +530,15 @@ return table.concat(out)
 """
 )
 
-DELETE: Final = """
--- prefix, name of a hash, fields
-return redis.call('HDEL', ARGV[1]..ARGV[2], unpack(ARGV, 3))
+DELETE: Final = (
+    _COMMON
+    + """
+-- prefix, token, name of a hash, fields
+local refused = refusal(ARGV[2])
+if refused then return refused end
+return call('HDEL', P..ARGV[3], unpack(ARGV, 4))
 """
+)
 
 KEYS: Final = """
 -- prefix, pattern, cursor.  Keys, as SCAN brings them.
@@ -472,11 +551,14 @@ return table.concat(out)
 REFS: Final = (
     _COMMON
     + """
--- prefix, packed mid and refs as they shall be; 0: the message goes.  The last call says "done".
+-- prefix, token, packed mid and refs as they shall be; 0: the message goes.  The last call says
+-- "done".
+local refused = refusal(ARGV[2])
+if refused then return refused end
 local pos = 1
-while pos <= #ARGV[2] do
+while pos <= #ARGV[3] do
   local mid, refs
-  mid, refs, pos = read('<I8I4', ARGV[2], pos)
+  mid, refs, pos = read('<I8I4', ARGV[3], pos)
   if refs > 0 then
     call('HSET', P..'r', mid, refs)
   else
@@ -484,7 +566,7 @@ while pos <= #ARGV[2] do
     call('HDEL', P..'m', mid)
   end
 end
-if ARGV[3] == 'done' then call('HDEL', META, 'recount') end
+if ARGV[4] == 'done' then call('HDEL', META, 'recount') end
 return 0
 """
 )

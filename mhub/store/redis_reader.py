@@ -10,6 +10,9 @@ from mhub.store.redis_records import Answer, sids
 
 PAGE: Final = 500
 PAGE_BYTES: Final = 1 << 20
+AT_ONCE: Final = 20
+"""So many deliveries in flight come with their session, more in portions of their own."""
+
 NO_BOUND: Final = 1 << 52  # a number that Lua has
 
 
@@ -31,10 +34,34 @@ class RedisReader:
         at = 0
         while at < len(known):
             portion = sids(known[at : at + PAGE])
-            answer = Answer(await self._link.run(lua.READ, portion, b"%d" % PAGE_BYTES))
+            bounds = (b"%d" % PAGE_BYTES, b"%d" % AT_ONCE)
+            answer = Answer(await self._link.run(lua.READ, portion, *bounds))
             while answer.more():
-                yield answer.session()
+                sid, stored, more = answer.session()
+                if stored is not None and more:
+                    stored.inflight = [row async for rows in self._flight(sid) for row in rows]
+                    for row in stored.inflight[-1:]:
+                        stored.last_seq = max(stored.last_seq, row.record.seq)
+                yield sid, stored
                 at += 1
+
+    async def _flight(self, sid: int) -> AsyncIterator[list[Row]]:
+        """What is in flight to a session, in order."""
+        number = b"%d" % sid
+        answer = Answer(await self._link.run(lua.FLYING, number))
+        seqs = []
+        while answer.more():
+            seqs.append(answer.large())
+        seqs.sort()
+        at = 0
+        while at < len(seqs):
+            portion = sids(seqs[at : at + PAGE])
+            answer = Answer(await self._link.run(lua.FLIGHT, number, portion, b"%d" % PAGE_BYTES))
+            at += answer.number()
+            rows = []
+            while answer.more():
+                rows.append(answer.row(sid))
+            yield rows
 
     async def queue(
         self, sid: int, after: int, most: int, most_bytes: int, bodies: bool = True
@@ -72,6 +99,12 @@ class RedisReader:
                 yield portion
             if cursor == b"0":
                 return
+
+    async def notes(self) -> dict[str, str]:
+        notes = {}
+        async for portion in self.hash(b"notes"):
+            notes.update({name.decode(): text.decode() for name, text in portion.items()})
+        return notes
 
     async def refs(self) -> dict[int, int]:
         refs = {}

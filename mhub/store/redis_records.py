@@ -60,16 +60,18 @@ def sections(batch: Batch) -> list[bytes]:
             for (sid, name), each in batch.subscriptions.items()
         ),
         b"".join(_text(topic.encode()) + _text(body) for topic, body in batch.retained.items()),
+        b"".join(_text(name.encode()) + _text(text.encode()) for name, text in batch.notes.items()),
         sids(batch.ended),
     ]
 
 
 def grows(batch: Batch) -> bool:
     """Whether it may add anything, so that a server without memory refuses it."""
-    added = any(waits for waits in batch.incoming.values()) or any(batch.retained.values())
+    added = any(batch.incoming.values()) or any(batch.retained.values())
+    noted = any(batch.notes.values())
     subscribed = any(each is not None for each in batch.subscriptions.values())
     stored = len(batch.deliveries) > batch.dead or any(each.refs for each in batch.messages)
-    return bool(added or subscribed or stored or batch.sessions)
+    return bool(added or noted or subscribed or stored or batch.sessions)
 
 
 def sids(numbers: Iterable[int]) -> bytes:
@@ -195,17 +197,22 @@ class Answer:
             record.body = body = record.body or body
         return Row(record, body)
 
-    def session(self) -> tuple[int, StoredSession | None]:
-        """A session, or only its sid if its record is gone: it has expired."""
+    def session(self) -> tuple[int, StoredSession | None, bool]:
+        """A session, or only its sid if its record is gone: it has expired.
+
+        And whether what is in flight to it is too much to come with it.
+        """
         sid, queued, last_seq = self._take(_STORED)
         fields: dict[bytes, bytes] = {}
         for _ in range(self.number() // 2):
             name = self.text()
             fields[name] = self.text()
         pids = self._take(struct.Struct(f"<{self.number()}H"))
+        flying = self.number()
         inflight = [self.row(sid) for _ in range(self.number())]
+        more = flying > len(inflight)
         if b"client_id" not in fields:
-            return sid, None
+            return sid, None, more
         stored = StoredSession(_session_of(sid, fields))
         stored.subscriptions = [
             _subscription(sid, name[len(_SUBSCRIPTION) :], value)
@@ -217,7 +224,7 @@ class Answer:
         stored.queued = queued
         stored.queued_bytes = int(fields.get(b"queued_bytes", 0))
         stored.last_seq = max([last_seq, *(row.record.seq for row in inflight)])
-        return sid, stored
+        return sid, stored, more
 
     def _take(self, shape: struct.Struct) -> tuple[int, ...]:
         found = shape.unpack_from(self._data, self._at)

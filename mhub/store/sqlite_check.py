@@ -26,6 +26,7 @@ _CHECKS: Final = (
     " WHERE sid > last_sid",
     "SELECT 'last_mid: there is a higher one, ' || mid FROM messages, counters"
     " WHERE mid > last_mid",
+    "SELECT 'note ' || name || ': it has no text' FROM notes WHERE text = ''",
 )
 _BODIES: Final = (
     "SELECT 'message ' || mid, body FROM messages",

@@ -140,7 +140,7 @@ class Database:
         size_bytes = 0
         for row in self._connection().execute(select, (*after, PAGE)):
             rows.append(row)
-            size_bytes += len(row[-1]) if isinstance(row[-1], bytes) else 0
+            size_bytes += len(row[-1]) if isinstance(row[-1], (bytes, str)) else 0
             if size_bytes >= PAGE_BYTES:
                 break
         return rows

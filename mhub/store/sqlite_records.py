@@ -68,6 +68,7 @@ def contents_of(db: sqlite3.Connection) -> Contents:
     numbers = db.execute("SELECT last_sid, last_mid FROM counters").fetchone()
     contents.last_sid, contents.last_mid = numbers
     contents.retained = [body for [body] in db.execute("SELECT body FROM retained")]
+    contents.notes = dict(db.execute("SELECT name, text FROM notes"))
     found: dict[int, StoredSession] = {}
     for values in db.execute(f"SELECT {SESSION} FROM sessions"):
         found[values[0]] = StoredSession(_session(values))
@@ -123,6 +124,10 @@ def _add_retained(batch: Batch, values: Values) -> None:
     batch.retained[values[0]] = values[1]
 
 
+def _add_note(batch: Batch, values: Values) -> None:
+    batch.notes[values[1]] = values[2]
+
+
 PAGES: Final[tuple[tuple[str, Values, Callable[[Batch, Values], None]], ...]] = (
     (
         "SELECT mid, refs, body FROM messages WHERE mid > ? ORDER BY mid LIMIT ?",
@@ -155,6 +160,12 @@ PAGES: Final[tuple[tuple[str, Values, Callable[[Batch, Values], None]], ...]] = 
         "SELECT topic, body FROM retained WHERE topic > ? ORDER BY topic LIMIT ?",
         ("",),
         _add_retained,
+    ),
+    (
+        # The 1 is there for a key before the first one: a name may be any text, even none.
+        "SELECT 1, name, text FROM notes WHERE (1, name) > (?, ?) ORDER BY name LIMIT ?",
+        (0, ""),
+        _add_note,
     ),
 )
 """Select, the key before the first one, and what a row becomes."""

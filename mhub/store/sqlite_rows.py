@@ -1,6 +1,6 @@
 """A batch as the statements that apply it: each with its rows, in the order of a batch's fields.
 
-Nothing here touches a database; the columns are as in `schema/1.sql`.
+Nothing here touches a database; the columns are as in `schema/*.sql`.
 """
 
 from typing import Any, Final
@@ -35,6 +35,8 @@ _PUT_INCOMING: Final = "INSERT OR IGNORE INTO incoming (sid, pid) VALUES (?,?)"
 _DROP_INCOMING: Final = "DELETE FROM incoming WHERE sid = ? AND pid = ?"
 _PUT_RETAINED: Final = "INSERT OR REPLACE INTO retained (topic, expires_at, body) VALUES (?,?,?)"
 _DROP_RETAINED: Final = "DELETE FROM retained WHERE topic = ?"
+_PUT_NOTE: Final = "INSERT OR REPLACE INTO notes (name, text) VALUES (?,?)"
+_DROP_NOTE: Final = "DELETE FROM notes WHERE name = ?"
 _COUNT: Final = (
     "UPDATE counters SET last_sid = max(last_sid, ?), last_mid = max(last_mid, ?),"
     " commits = commits + 1"
@@ -77,6 +79,8 @@ def work_of(batch: Batch) -> Work:
             [(topic, expires_at_of(body), body) for topic, body in batch.retained.items() if body],
         ),
         (_DROP_RETAINED, [(topic,) for topic, body in batch.retained.items() if not body]),
+        (_PUT_NOTE, [(name, text) for name, text in batch.notes.items() if text]),
+        (_DROP_NOTE, [(name,) for name, text in batch.notes.items() if not text]),
         *((statement, ended) for statement in END),
     ]
     return [(statement, rows) for statement, rows in work if rows]

@@ -87,6 +87,17 @@ def u32(value: int) -> bytes:
     return value.to_bytes(4, "big")
 
 
+def u64(value: int) -> bytes:
+    """Eight bytes, which no packet of MQTT has: for stores and peers."""
+    return value.to_bytes(8, "big")
+
+
+def read_u64(data: bytes, pos: int) -> tuple[int, int]:
+    if pos + 8 > len(data):
+        raise malformed("the data ends inside an eight-byte integer")
+    return int.from_bytes(data[pos : pos + 8], "big"), pos + 8
+
+
 def varint(value: int) -> bytes:
     if value < 0x80:
         return BYTES[value]

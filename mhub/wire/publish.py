@@ -90,6 +90,9 @@ class Publish:
         self.sender = ""  # client id, for No Local
         self.frame_v3: bytes | None = None  # QoS 0, RETAIN 0, made once for a whole fan-out
         self.frame_v5: bytes | None = None
+        self.uid = 0  # its name in the cluster; 0: no other node has heard of it
+        self.stamp = 0  # when it was retained, on the cluster's clock; 0: there is no cluster
+        self.exactly = False  # QoS 2, from a session that outlives a crash
         self.shared = False  # it goes to several receivers
         self.keeping: object | None = None  # what the ledger knows of it, if it has to do with it
 

@@ -52,6 +52,7 @@ def plain_contents(contents: Contents) -> dict[str, Any]:
     return {
         "sessions": sorted(plain_stored(each) for each in contents.sessions),
         "retained": sorted(contents.retained),
+        "notes": contents.notes,
         "last_sid": contents.last_sid,
         "last_mid": contents.last_mid,
     }
@@ -60,7 +61,7 @@ def plain_contents(contents: Contents) -> dict[str, Any]:
 async def portrait(store: Store) -> dict[str, Any]:
     """All that pages() says, in plain values that compare."""
     whole: dict[str, Any] = {"last_sid": 0, "last_mid": 0}
-    kinds = ("messages", "deliveries", "incoming", "sessions", "subscriptions", "retained")
+    kinds = ("messages", "deliveries", "incoming", "sessions", "subscriptions", "retained", "notes")
     found: dict[str, list[Any]] = {kind: [] for kind in kinds}
     async for page in store.pages():
         assert not (page.changes or page.removals or page.refs)
@@ -73,6 +74,7 @@ async def portrait(store: Store) -> dict[str, Any]:
         found["sessions"] += [plain_session(each) for each in page.sessions.values()]
         found["subscriptions"] += [plain_subscription(e) for e in page.subscriptions.values() if e]
         found["retained"] += page.retained.items()
+        found["notes"] += page.notes.items()
     # One with refs 0 is not stored: it is there for the sake of its number.
     found["messages"] = [each for each in found["messages"] if each[1]]
     return {**whole, **{kind: sorted(each) for kind, each in found.items()}}

@@ -3,7 +3,7 @@
     class Test(StoreSuite, TestCase):       twisted.trial's
         make_store, left_behind, obstruct, clear
 
-    suite_sessions, suite_messages          its other parts
+    suite_sessions, _messages, _notes       its other parts
     case                                    start, commit, ask
     records, plain, walk                    what goes in, what comes out, histories at random
 
@@ -29,6 +29,7 @@ from tests.store.plain import (
 from tests.store.records import LOTS, NOW, batch, body, delivery, message, session, subscription
 from tests.store.records import filled as _filled
 from tests.store.suite_messages import MessageSuite
+from tests.store.suite_notes import NoteSuite
 from tests.store.suite_sessions import SessionSuite
 from tests.store.walk import Walk
 
@@ -57,7 +58,7 @@ __all__ = [
 ]
 
 
-class StoreSuite(SessionSuite, MessageSuite):
+class StoreSuite(SessionSuite, MessageSuite, NoteSuite):
     """Mix this into a TestCase and answer the four calls of StoreCase for the store."""
 
     # Numbers
@@ -93,6 +94,7 @@ class StoreSuite(SessionSuite, MessageSuite):
         before = await self.portrait()
         again = batch(session(2), delivery(2, 1, 7), removals=[(1, 1)], retained={"t": body()})
         again.refs = {7: 0}
+        again.notes = {"n": "1"}
         last = batch(removals=[(1, 2)], refs={7: -1})
         await self.obstruct()
         for _ in range(2):
@@ -110,6 +112,7 @@ class StoreSuite(SessionSuite, MessageSuite):
         found = await self.portrait()
         self.assertEqual(found["messages"], [(7, 1, body("shared"))])
         self.assertEqual([each[:2] for each in found["deliveries"]], [(2, 1)])
+        self.assertEqual(found["notes"], [("n", "1")])
         await self.assert_sound()
 
     # All of it
@@ -125,6 +128,7 @@ class StoreSuite(SessionSuite, MessageSuite):
         await self.commit(
             *(subscription(3, f"a/{number}") for number in range(600)),
             retained={f"r/{number}": body("x", f"r/{number}") for number in range(600)},
+            notes={"": "no name", **{f"n/{number}\0": f"\0{number}" for number in range(1300)}},
         )
         await self.commit(message(5000, 0), ended=[3000])
         other = MemoryStore()
@@ -179,7 +183,8 @@ class StoreSuite(SessionSuite, MessageSuite):
                 await self._compare(reference)
         await self.assert_sound()
         erased = dict.fromkeys(reference.retained, b"")
-        await self.commit(ended=list(reference.sessions), retained=erased)
+        forgotten = dict.fromkeys(reference.notes, "")
+        await self.commit(ended=list(reference.sessions), retained=erased, notes=forgotten)
         await self.stop()
         self.assertEqual(await self.left_behind(), [])
 

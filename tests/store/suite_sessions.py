@@ -10,7 +10,7 @@ class SessionSuite(StoreCase):
 
     async def test_a_new_store_is_empty(self) -> None:
         contents = plain_contents(await self.start())
-        empty = {"sessions": [], "retained": [], "last_sid": 0, "last_mid": 0}
+        empty = {"sessions": [], "retained": [], "notes": {}, "last_sid": 0, "last_mid": 0}
         self.assertEqual(contents, empty)
         self.assertEqual(await self.queue(1), [])
         await self.assert_sound()

@@ -48,6 +48,8 @@ def bodies(draw: st.DrawFn) -> bytes:
     publish.expiry_s = draw(st.integers(-1, 0x7FFFFFFF))
     publish.expiry_at = draw(st.integers(-1, 100))
     publish.expires_at = draw(TIMES)
+    publish.uid = draw(st.sampled_from((0, 1, (1 << 64) - 1)))
+    publish.stamp = draw(st.sampled_from((0, 1, (1 << 64) - 1)))
     body = message(publish, 0.0)
     return body[:1] + b"\x01" + body[2:] if draw(st.integers(0, 4)) == 0 else body
 
@@ -85,10 +87,14 @@ def contents(draw: st.DrawFn) -> Batch:
     made = Batch(1)
     made.sessions = {each.sid: each for each in draw(st.lists(SESSIONS))}
     sids = sorted(made.sessions)
+    internal = draw(st.sets(SIDS))  # those that are no client's
+    for sid in internal & made.sessions.keys():
+        made.sessions[sid].client_id = f"\0peer/{sid}"
     for each in draw(st.lists(SUBSCRIPTIONS)):
         if each.sid in made.sessions:
             made.subscriptions[each.sid, each.name] = each
     made.retained = draw(st.dictionaries(st.text(), bodies(), max_size=4))
+    made.notes = draw(st.dictionaries(st.text(), st.text(min_size=1), max_size=4))
     if not sids:
         return made
     for mid in draw(st.sets(st.integers(1, (1 << 53) - 1), max_size=4)):
@@ -112,7 +118,7 @@ def contents(draw: st.DrawFn) -> Batch:
                 retain=draw(st.booleans()),
                 ids=draw(st.binary(max_size=5)),
                 share=draw(st.text(max_size=5)),
-                pid=pid * draw(st.integers(0, 1)),
+                pid=1 if sid in internal else pid * draw(st.integers(0, 1)),
                 released=draw(st.booleans()),
             )
         )
@@ -175,12 +181,13 @@ class RoundTripTests(JsonlCase):
                 delivery(1, 3, 7),
                 incoming={(1, 5): True},
                 retained={"t": suite.body("x", "t", 12.5)},
+                notes={"n\0": "\0é"},
             )
         )
         self.assertEqual(
             [json.loads(line) for line in self.exported(store).splitlines()],
             [
-                {"mhub": "store", "schema": 1},
+                {"mhub": "store", "schema": 2},
                 {"kind": "message", "mid": 7, "body": {"topic": "t", "qos": 1, "payload": "é"}},
                 {"kind": "delivery", "sid": 1, "seq": 3, "mid": 7, "size_bytes": 10, "qos": 1},
                 {"kind": "incoming", "sid": 1, "pid": 5},
@@ -197,8 +204,25 @@ class RoundTripTests(JsonlCase):
                     "topic": "t",
                     "body": {"topic": "t", "qos": 1, "expires_at": 12.5, "payload": "x"},
                 },
+                {"kind": "note", "name": "n\0", "text": "\0é"},
             ],
         )
+
+    def test_the_hubs_own_sessions(self) -> None:
+        """With a client id that no client can have, and all they keep in flight with one id."""
+        line = [delivery(1, seq, pid=1) for seq in (1, 5, 1 << 50)]
+        store = self.store(batch(session(1, client_id="\0peer/b/1234"), *line))
+        copy = MemoryStore()
+        self.do_import(self.exported(store), copy)
+        self.assertEqual(self.done(portrait(copy)), self.done(portrait(store)))
+        self.assertEqual(copy.sessions[1].client_id, "\0peer/b/1234")
+
+    def test_a_file_of_version_1(self) -> None:
+        lines = self.exported(self.store(batch(session(1), delivery(1, 1))))
+        _, _, rest = lines.partition(b"\n")
+        copy = MemoryStore()
+        self.do_import(b'{"mhub": "store", "schema": 1}\n' + rest, copy)
+        self.assertEqual((len(copy.sessions), copy.notes), (1, {}))
 
     def test_bytes(self) -> None:
         """A payload that is no text is base64, and so is a message that is more than its fields."""
@@ -236,14 +260,14 @@ class RoundTripTests(JsonlCase):
 
 class BadLineTests(JsonlCase):
     def test_first_line(self) -> None:
-        ours = 'expected {"mhub": "store", "schema": 1}, as `mhub store export` writes it'
+        ours = 'expected {"mhub": "store", "schema": 2}, as `mhub store export` writes it'
         for first, text in (
             (b"", "the file is empty"),
             (b"\n", ours),
             (b'{"mhub": "bench", "schema": 1}\n', ours),
             (b'{"mhub": "store", "schema": "1"}\n', ours),
             (b'{"mhub": "store", "schema": 0}\n', ours),
-            (b'{"mhub": "store", "schema": 2}', "schema 2 is newer than this mhub, which knows 1"),
+            (b'{"mhub": "store", "schema": 3}', "schema 3 is newer than this mhub, which knows 2"),
         ):
             error = self.assertRaises(BadLine, Survey, io.BytesIO(first), "x.jsonl")
             self.assertEqual(str(error), f"x.jsonl:1: {text}")
@@ -299,6 +323,9 @@ class BadLineTests(JsonlCase):
             '{"kind": "subscription", "sid": 1, "name": "a", "no_local": 1}',
             "2: no_local: expected true or false",
         )
+        self.assertBad(
+            '{"kind": "note", "name": "a", "text": ""}', "2: text: expected text, found none"
+        )
         for more in ("", ', "mid": 1, "body": {"topic": ""}'):
             self.assertBad(
                 f'{{"kind": "delivery", "sid": 1, "seq": 1{more}}}',
@@ -315,6 +342,7 @@ class BadLineTests(JsonlCase):
             ('{"kind": "incoming", "sid": 1, "pid": 3}', "", "incoming 1/3"),
             ('{"kind": "message", "mid": 9, "body": {"topic": ""}}', "", "message 9"),
             ('{"kind": "retained", "topic": "a", "body": {"topic": ""}}', "", "retained a"),
+            ('{"kind": "note", "name": "a", "text": "b"}', "", "note a"),
             (f'{own} "seq": 4}}', "", "delivery 1/4"),
             (f'{own} "seq": 4, "pid": 8}}', f'{own} "seq": 5, "pid": 8}}', "in flight 1/8"),
         ):
@@ -355,7 +383,8 @@ class BadLineTests(JsonlCase):
     def test_any_value(self, place: tuple[str, str], value: str) -> None:
         """No type of value in any field gives anything but its record or a bad line."""
         kind, name = place
-        good = {"client_id": '"a"', "name": '"a"', "topic": '"a"', "body": BODY}
+        texts = dict.fromkeys(("client_id", "name", "topic", "text"), '"a"')
+        good = {**texts, "body": BODY}
         fields = {
             field: good.get(field, "1")
             for field, entry in KINDS[kind].items()
@@ -376,7 +405,11 @@ class ImportTests(JsonlCase):
         lines = self.exported(self.store(batch(session(1))))
         used = self.store(batch(session(3), delivery(3, 1)), batch(ended=[3]))
         self.do_import(lines, used)
-        for held in (batch(session(1)), batch(retained={"t": suite.body()})):
+        for held in (
+            batch(session(1)),
+            batch(retained={"t": suite.body()}),
+            batch(notes={"n": "1"}),
+        ):
             store = self.store(held)
             before = self.done(portrait(store))
             error = self.failed(lines, store)
@@ -410,9 +443,9 @@ class ImportTests(JsonlCase):
 class CheckTests(JsonlCase):
     def test_all_is_well(self) -> None:
         out = io.StringIO()
-        store = self.store(batch(session(1), session(2), delivery(1, 1)))
+        store = self.store(batch(session(1), session(2), delivery(1, 1), notes={"n": "1"}))
         self.assertEqual(self.done(check(store, out)), 0)
-        self.assertEqual(out.getvalue(), "memory: all is well; 2 sessions, 1 delivery\n")
+        self.assertEqual(out.getvalue(), "memory: all is well; 2 sessions, 1 delivery, 1 note\n")
 
     def test_nothing(self) -> None:
         out = io.StringIO()

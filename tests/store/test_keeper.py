@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub.core.journal import Batch, Contents, Row
 from mhub.core.ledger import Ledger
 from mhub.core.limits import Limits
-from mhub.store.contract import StoreBroken, StoreError
+from mhub.store.contract import StoreBroken, StoreError, StoreTaken
 from mhub.store.keeper import Keeper
 from mhub.store.memory import MemoryStore
 from tests.core.disk import EPOCH
@@ -128,6 +128,14 @@ class CommitTests(KeeperCase):
         before = self.balky.calls
         self.clock.pump([1.0] * 100)
         self.assertEqual(self.balky.calls - before, 12)
+
+    def test_nothing_is_acknowledged_once_another_broker_has_the_store(self) -> None:
+        """Though this one goes on trying, and says why."""
+        self.balky.problem = StoreTaken("another broker uses it now")
+        self.sender.publish("t", b"x", 1)
+        self.clock.pump([1.0] * 30)
+        self.assertEqual(self.sender.take(), [])
+        self.assertEqual(self.world.hub.store_state, "failing: another broker uses it now")
 
     def test_a_defect_of_the_store_is_a_failure_too(self) -> None:
         self.balky.problem = ZeroDivisionError("a defect")

@@ -20,7 +20,7 @@ class MemoryStoreTests(StoreSuite, TestCase):
     async def left_behind(self) -> list[Any]:
         disk = self.disk
         kept = (disk.sessions, disk.subscriptions, disk.messages, disk.deliveries, disk.retained)
-        return [key for kind in (*kept, disk.incoming) for key in kind]
+        return [key for kind in (*kept, disk.incoming, disk.notes) for key in kind]
 
     async def obstruct(self) -> None:
         self.disk.failing = "no space"

@@ -31,7 +31,7 @@ from tests.store.suite import (
     subscription,
 )
 
-TABLES = ("sessions", "subscriptions", "messages", "deliveries", "incoming", "retained")
+TABLES = ("sessions", "subscriptions", "messages", "deliveries", "incoming", "retained", "notes")
 VERSION_1 = Path(__file__).with_name("version1.sql")
 
 
@@ -335,7 +335,9 @@ class FileTests(TestCase):
         some.retained["t"] = cut_off
         await store.commit(some)
         await store._call(
-            lambda: store._database._connection().execute("UPDATE counters SET last_mid = 0")
+            lambda: store._database._connection().executescript(
+                "UPDATE counters SET last_mid = 0; INSERT INTO notes VALUES ('n', '')"
+            )
         )
         self.assertEqual(
             sorted(await store.check()),
@@ -346,6 +348,7 @@ class FileTests(TestCase):
                 "incoming 9/4: there is no such session",
                 "last_mid: there is a higher one, 1",
                 "message 1: refs 2, but 1 deliveries",
+                "note n: it has no text",
                 "retained t: a stored message is cut off",
                 "subscription 9/a: there is no such session",
                 "will of session 1: a stored message is cut off",
@@ -381,6 +384,12 @@ class FileTests(TestCase):
         self.assertEqual((row.record.seq, row.record.ids), (22, b"\x0b\x03"))
         self.assertEqual((said(sent.body), said(row.body)), (("t", b"two"), ("t", b"own")))
         self.assertEqual(await store.check(), [])
+        self.assertEqual(contents.notes, {})
+        await store.commit(batch(notes={"new": "\0since version 2"}))
+        await store.close()
+        contents = await store.open(NOW)
+        self.assertEqual((contents.last_sid, len(contents.sessions)), (12, 1))
+        self.assertEqual(contents.notes, {"new": "\0since version 2"})
         await store.close()
         db = sqlite3.connect(self.path)
         self.assertEqual(db.execute("PRAGMA user_version").fetchone(), (SCHEMA,))

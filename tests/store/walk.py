@@ -17,7 +17,8 @@ class Walk:
     def step(self, now: float) -> Batch:
         made = Batch(1)
         kinds = (self._begin, self._deliver, self._deliver, self._change, self._remove)
-        for kind in (*kinds, self._subscribe, self._receive, self._retain, self._end):
+        others = (self._subscribe, self._receive, self._retain, self._note, self._end)
+        for kind in (*kinds, *others):
             if self.random.random() < 0.6:
                 kind(made, now)
         return made
@@ -45,7 +46,7 @@ class Walk:
             mid = self.random.choice((0, shared.mid, self._old_mid()))
             record = delivery(sid := self.random.choice(sids), self._next_seq(made, sid), mid)
             record.size_bytes = self.random.randrange(40)
-            record.pid = self.random.choice((0, 0, 1 + record.seq))
+            record.pid = self.random.choice((0, 0, 1, 1 + record.seq % 0xFFFF))
             record.dead = self.random.random() < 0.3
             made.deliveries.append(record)
             made.dead += record.dead
@@ -59,7 +60,8 @@ class Walk:
 
     def _next_seq(self, made: Batch, sid: int) -> int:
         stored = [seq for holder, seq in self.reference.deliveries if holder == sid]
-        return max([*stored, *(each.seq for each in made.deliveries), 0]) + 1
+        last = max([*stored, *(each.seq for each in made.deliveries), 0])
+        return last + self.random.choice((1, 1, 1, 1 << 32))
 
     def _some(self) -> list[DeliveryRecord]:
         every = list(self.reference.deliveries.values())
@@ -67,7 +69,7 @@ class Walk:
 
     def _change(self, made: Batch, now: float) -> None:
         for each in self._some():
-            pid = self.random.choice((0, 1 + each.seq))
+            pid = self.random.choice((0, 1, 1 + each.seq % 0xFFFF))
             made.changes.append(ChangeRecord(each.sid, each.seq, pid, self.random.random() < 0.5))
 
     def _remove(self, made: Batch, now: float) -> None:
@@ -90,6 +92,11 @@ class Walk:
         topic = self.random.choice("abcdefgh")
         expires_at = self.random.choice((0.0, now + 10, now + 100))
         made.retained[topic] = self.random.choice((b"", body("r", topic, expires_at)))
+
+    def _note(self, made: Batch, now: float) -> None:
+        for _ in range(self.random.randrange(4)):
+            name = self.random.choice(("", "a", "a\0", "\0b", "\U0001f600"))
+            made.notes[name] = self.random.choice(("", "\0", f"{name} {self.random.random()}"))
 
     def _end(self, made: Batch, now: float) -> None:
         for sid in self._sids(made):

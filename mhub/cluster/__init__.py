@@ -1,0 +1,23 @@
+"""Many nodes, one broker: whom a node knows, and what they have to tell each other.
+
+Sans-I/O, so that a whole cluster can run in one process under a clock of its own:
+
+    contract    where the node and the links meet
+    node        this node: links that come and go, heartbeats, who is ready
+    member      another node, as this one sees it
+    dials       whom to call, and when
+    parcels     the kinds of what crosses a link
+    tables      routes and clients: what each node tells all others
+    fill        retained messages: what nodes that meet lack of each other's
+    claims      one session for each client id
+    moves       sessions on their way from node to node
+    fading      when a session that has moved may forget what it has seen
+
+On Twisted:
+
+    link        Perspective Broker between two nodes; login, broker and tls are its parts
+    discovery   addresses from a list and from DNS SRV
+
+    Hub.publish -> Peers.forward -> Peer.put -> (a turn's end) Peer.flush -> Channel.send
+    Ends.received -> Peer.take -> Hub.publish_from_peer -> the same sessions
+"""

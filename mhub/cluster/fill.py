@@ -1,0 +1,103 @@
+"""Retained messages are on all nodes: two that meet compare what they have, and take what is newer.
+
+    SUMS      256 buckets of topics, a sum over topics and stamps for each
+    HAVE      for a few buckets that differ: topics and stamps
+    RETAINED  the messages of these buckets that the asker does not have, or has an older one of
+    FILLED    that was all; the next few
+
+Both sides do so at the same time.  Stop and wait bounds what is under way.  What was erased is
+remembered for a while as a message without payload, so that it does not come back from a node that
+had not heard of it.
+"""
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mhub.cluster import parcels
+from mhub.cluster.member import Member
+from mhub.cluster.parcels import pack, unpack
+from mhub.core.peer import read_record, record_of
+from mhub.core.retained import bucket_of
+from mhub.wire.publish import Publish
+
+if TYPE_CHECKING:
+    from mhub.cluster.node import Node
+
+AT_ONCE: Final = 4
+"""Buckets that are asked for at a time."""
+
+PART_BYTES: Final = 128 * 1024
+
+
+class Fill:
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+
+    def begin(self, member: Member) -> None:
+        member.asking = []
+        member.index = None
+        sums = self._node.hub.retained.sums
+        self._node.send(member, parcels.SUMS, pack(sums=sums))
+
+    def sums(self, member: Member, body: bytes) -> None:
+        ours = self._node.hub.retained.sums or []
+        theirs = unpack(body)["sums"]
+        member.asking = [b for b, sum in enumerate(theirs) if b < len(ours) and ours[b] != sum]
+        self._ask(member)
+
+    def _ask(self, member: Member) -> None:
+        """The next buckets, or none: then all is here."""
+        buckets = member.asking[:AT_ONCE]
+        del member.asking[:AT_ONCE]
+        if not buckets:
+            member.index = None
+            if not member.filled:
+                member.filled = True
+                self._node.settled(member)
+            return
+        known = [[m.topic, m.stamp] for m in self._known(member, buckets)]
+        left = len(member.asking)
+        self._node.send(member, parcels.HAVE, pack(buckets=buckets, known=known, left=left))
+
+    def _known(self, member: Member, buckets: list[int]) -> list[Publish]:
+        """What is here of some buckets: as it was when the first were asked for.
+
+        What has changed since then, the peer was told when it did.
+        """
+        index = member.index
+        if index is None:
+            index = member.index = {}
+            for message in self._node.hub.retained.known():
+                index.setdefault(bucket_of(message.topic_data), []).append(message)
+        return [message for bucket in buckets for message in index.get(bucket, ())]
+
+    def have(self, member: Member, body: bytes) -> None:
+        said: dict[str, Any] = unpack(body)
+        theirs: dict[str, int] = dict(said["known"])
+        now = self._node.hub.now
+        part: list[bytes] = []
+        size = 0
+        for message in self._known(member, said["buckets"]):
+            if message.stamp > theirs.get(message.topic, 0):
+                record = record_of(message, False, None, now)
+                message.frame_v5 = None
+                part.append(record)
+                size += len(record)
+                if size >= PART_BYTES:
+                    self._node.send(member, parcels.RETAINED, b"".join(part))
+                    part, size = [], 0
+        if part:
+            self._node.send(member, parcels.RETAINED, b"".join(part))
+        self._node.send(member, parcels.FILLED, b"{}")
+        if not said["left"] and not member.asking:
+            member.index = None
+
+    def retained(self, member: Member, body: bytes) -> None:
+        hub = self._node.hub
+        pos = 0
+        while pos < len(body):
+            message, _, _, pos = read_record(body, pos, hub.now)
+            message.retain = True
+            hub.publish_from_peer(message, False, None)
+
+    def filled(self, member: Member, body: bytes) -> None:
+        self._ask(member)

@@ -1,0 +1,51 @@
+"""Another node, as the cluster sees it: where it is, what is known of its state, its link."""
+
+from typing import Final
+
+from mhub.cluster.contract import Channel
+from mhub.core.peer import Peer
+from mhub.wire.publish import Publish
+
+UP: Final = "up"
+SYNCING: Final = "syncing"
+SUSPECT: Final = "suspect"
+DOWN: Final = "down"
+DEAD: Final = "dead"
+LEFT: Final = "left"
+
+
+class Member:
+    def __init__(self, name: str, peer: Peer, now: float) -> None:
+        self.name = name
+        self.peer = peer
+        self.address = ""
+        self.version = ""
+        self.instance = ""  # of its process, so that a restart is noticed
+        self.state = DOWN
+        self.since = now
+        self.note = ""  # why it is in this state
+        self.channel: Channel | None = None
+        self.greeted = False
+        self.heard_at = now
+        self.pinged_at = 0.0
+        self.latency_s = -1.0
+        # Its table, while all of it is on its way: names that were there before
+        self.stale: dict[str, None] | None = None
+        self.has_table = False
+        # Retained messages: buckets to be asked for, and whether all that it has is here
+        self.asking: list[int] = []
+        self.filled = False
+        self.index: dict[int, list[Publish]] | None = None  # bucket -> what is here
+
+    def whole(self) -> bool:
+        """Whether all that it has to tell a node that joins is here."""
+        return self.has_table and self.filled
+
+    def turn(self, state: str, note: str, now: float) -> bool:
+        """Another state; False if it is the same one."""
+        self.note = note
+        if state == self.state:
+            return False
+        self.state = state
+        self.since = now
+        return True

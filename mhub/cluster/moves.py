@@ -1,0 +1,620 @@
+"""Sessions on their way from node to node, without loss and without doubles.
+
+    giver                               taker
+    MOVE  subscriptions, state     ->   a session that waits; its filters are announced
+    ITEMS in flight, queue         ->   ... in front of what comes here meanwhile
+                                   <-   GOT: the next ones
+    ASK                            ->   when others know of its routes:
+                                   <-   ROUTED: who does
+    BARRIER to all of them: how far is your line?  Once the giver has heard that far, everything
+    that was sent to it alone has come.
+    END                            ->   complete: the client is let in
+                                   <-   DONE: it is safe here, the giver may forget it
+
+Until DONE the giver keeps all that it gave.  Messages may come to both nodes for a while; by their
+names (`uid`) the taker sees which it has.  Nodes that cannot be reached may still have messages for
+the giver: it stays subscribed for the session, passing on what comes, until it has heard from them.
+
+The same way a node gives what it has of a session when it comes back and finds the client
+elsewhere.  Then the taker's session is in use, and what comes joins the end of its queue.
+"""
+
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from mhub.cluster import parcels
+from mhub.cluster.member import Member
+from mhub.cluster.parcels import pack, unpack
+from mhub.core import journal
+from mhub.core.limits import NEVER
+from mhub.core.peers import CLIENT
+from mhub.core.session import Delivery, Session, Subscription
+from mhub.wire.primitives import malformed, read_varint
+from mhub.wire.topics import split_share
+
+if TYPE_CHECKING:
+    from mhub.cluster.node import Node
+
+MOST: Final = 500
+MOST_BYTES: Final = 128 * 1024
+"""What goes in one parcel of messages."""
+
+ITEM: Final = struct.Struct("<QBBHHHI")
+"""Place in the giver's store, QoS, flags, packet id, sizes of identifiers, group and message."""
+
+TOOK: Final = "took/"
+"""Notes of what was taken begin so."""
+
+RETAIN: Final = 1
+RELEASED: Final = 2
+
+
+class Giving:
+    """A session that is another node's now."""
+
+    def __init__(self, session: Session, to: str, life: str) -> None:
+        self.session = session
+        self.to = to
+        self.life = life
+        self.told = False  # MOVE is out
+        self.began = False  # what is in flight is out
+        self.waits = False  # for GOT
+        self.given: list[Delivery] = []
+        self.inflight: dict[int, Delivery] = {}
+        self.incoming: dict[int, bool] = {}
+        self.count = 0  # messages of the queue that were given
+        self.due = -1  # how many there are to give before END; -1: not known yet
+        self.missing: set[str] = set()  # nodes that may still have messages for us alone
+        self.asked = False
+        self.bars: dict[str, int] = {}  # node -> how far we have to have heard it; -1: no answer
+        self.ended = False  # END is out
+        self.done = False
+        self.back = False  # the client is here again: what was given comes back
+
+
+class Taking:
+    """A session that another node gives us."""
+
+    def __init__(self, client_id: str, giver: str, life: str) -> None:
+        self.client_id = client_id
+        self.giver = giver
+        self.life = life
+        self.ended = False
+
+
+class Taken:
+    """What was taken of a session that has numbers of its own for its messages."""
+
+    def __init__(self, text: str = "") -> None:
+        high, _, others = text.partition(" ")
+        self.high = int(high or 0)  # of the queue
+        self.inflight = {int(place) for place in others.split(",") if place}
+
+    def has(self, place: int, inflight: bool) -> bool:
+        return place in self.inflight if inflight else place <= self.high
+
+    def add(self, place: int, inflight: bool) -> None:
+        if inflight:
+            self.inflight.add(place)
+        else:
+            self.high = place
+
+    def text(self) -> str:
+        return f"{self.high} {','.join(map(str, self.inflight))}"
+
+
+class Moves:
+    def __init__(self, node: "Node") -> None:
+        self._node = node
+        self.giving: dict[str, Giving] = {}
+        self.taking: dict[tuple[str, str], Taking] = {}
+        self.taken: dict[str, Taken] = {}  # by client id and life; the store remembers it
+        self._asks: list[tuple[str, str, int]] = []  # (giver, client id, number of our table)
+        self._safe: list[tuple[int, str, str]] = []  # (batch, giver, client id)
+
+    def _count(self) -> None:
+        self._node.peers.moving = len(self.giving) + len(self._asks) + len(self._safe)
+
+    def recall(self, notes: dict[str, str]) -> None:
+        """What the store remembers of what was taken."""
+        for name, text in notes.items():
+            if name.startswith(TOOK):
+                self.taken[name] = Taken(text)
+
+    # Giving
+
+    def start(self, session: Session, member: Member) -> None:
+        """The client has a newer connection there."""
+        giving = self.giving.get(session.client_id)
+        if giving is not None:
+            if giving.to == member.name:
+                giving.back = False
+                return
+            self._take_back(giving)
+        session.leaving = True
+        session.complete()
+        session.remember()
+        self._node.hub.wheel.disarm(session)
+        life = f"{self._node.name}/{self._node.settings.instance}"
+        if session.sid:
+            life = f"{self._node.name}/{session.sid}"
+        giving = Giving(session, member.name, life)
+        giving.missing = set(self._node.members)
+        self.giving[session.client_id] = giving
+        self._go_on(giving)
+        self._count()
+
+    def _go_on(self, giving: Giving) -> None:
+        """Whatever can be done now."""
+        member = self._node.members.get(giving.to)
+        if member is None or not member.peer.up or giving.back:
+            return
+        session = giving.session
+        if not giving.told:
+            giving.told = True
+            self._node.send(member, parcels.MOVE, _head(giving, self._node.hub.now))
+        if not giving.waits:
+            self._give(giving, member)
+        self._ask_others(giving, member)
+        if giving.due < 0 and giving.began and self._reached(giving):
+            giving.due = giving.count + session.queued()
+            if not giving.missing:
+                self._unsubscribe(session)
+        enough = 0 <= giving.due <= giving.count or not session.queued()
+        if enough and giving.due >= 0 and not giving.ended and not giving.waits:
+            giving.ended = True
+            self._node.send(member, parcels.END, pack(client=session.client_id, life=giving.life))
+
+    def _unsubscribe(self, session: Session) -> None:
+        """Nothing more comes here; what the other node was told stays as it is."""
+        for subscription in session.subscriptions.values():
+            self._node.hub.router.remove(subscription)
+        session.subscriptions = {}
+
+    def _give(self, giving: Giving, member: Member) -> None:
+        """The next messages."""
+        session = giving.session
+        epoch = self._node.peers.clock.epoch
+        items: list[bytes] = []
+        size = 0
+        if not giving.began:
+            giving.began = True
+            giving.inflight = dict(session.inflight)
+            for pid, delivery in session.inflight.items():
+                items.append(self._item(giving, delivery, pid, epoch))
+        while len(items) < MOST and size < MOST_BYTES:
+            given = session.give()
+            if given is None:
+                break
+            giving.given.append(given)
+            giving.count += 1
+            items.append(self._item(giving, given, 0, epoch))
+            size += len(items[-1])
+        if items:
+            giving.waits = True
+            giving.ended = False
+            giving.done = False
+            head = pack(client=session.client_id, life=giving.life)
+            self._node.send(member, parcels.ITEMS, head + b"\n" + b"".join(items))
+
+    def _item(self, giving: Giving, delivery: Delivery, pid: int, epoch: float) -> bytes:
+        uid = self._node.peers.name(delivery.message)
+        if giving.session.seen is not None:
+            giving.session.seen.pop(uid, None)  # it may come back
+        place = delivery.record.seq if delivery.record is not None else 0
+        flags = (RETAIN if delivery.retain else 0) | (RELEASED if delivery.released else 0)
+        group = delivery.group.full_name.encode("utf-8") if delivery.group is not None else b""
+        body = journal.message(delivery.message, epoch)
+        head = ITEM.pack(place, delivery.qos, flags, pid, len(delivery.ids), len(group), len(body))
+        return b"%b%b%b%b" % (head, delivery.ids, group, body)
+
+    def got(self, member: Member, body: bytes) -> None:
+        giving = self._of(member, unpack(body))
+        if giving is not None:
+            giving.waits = False
+            self._go_on(giving)
+
+    # Who may still have messages for us alone
+
+    def _ask_others(self, giving: Giving, member: Member) -> None:
+        members = self._node.members
+        giving.missing &= set(members)
+        up = {name for name in giving.missing if members[name].peer.up}
+        if up and not giving.asked and not giving.bars:
+            giving.asked = True
+            self._node.send(member, parcels.ASK, pack(client=giving.session.client_id))
+        for name, n in list(giving.bars.items()):
+            other = members.get(name)
+            if other is None or not other.peer.up:
+                del giving.bars[name]  # it is asked again when it is back
+            elif 0 <= n <= other.peer.heard_n:
+                del giving.bars[name]
+                giving.missing.discard(name)
+
+    def _reached(self, giving: Giving) -> bool:
+        """Whether all that can be reached were heard."""
+        members = self._node.members
+        return not giving.asked and not any(members[n].peer.up for n in giving.missing)
+
+    def ask(self, member: Member, body: bytes) -> None:
+        client_id = str(unpack(body)["client"])
+        self._asks.append((member.name, client_id, self._node.peers.number))
+        self._count()
+        self._answer()
+
+    def _answer(self) -> None:
+        """Tell those who asked, once all whom we can reach know of our routes."""
+        members = self._node.members
+        left = []
+        for giver, client_id, number in self._asks:
+            to = members.get(giver)
+            if to is None or not to.peer.up:
+                continue
+            peers = self._node.peers.all
+            if any(p.up and p.patient and p.knows < number for p in peers):
+                left.append((giver, client_id, number))
+                continue
+            know = [peer.name for peer in peers if peer.up and peer.knows >= number]
+            body = pack(client=client_id, know=[*know, self._node.name])
+            self._node.send(to, parcels.ROUTED, body)
+        self._asks = left
+        self._count()
+
+    def routed(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        giving = self._of(member, said)
+        if giving is None or not giving.asked:
+            return
+        giving.asked = False
+        for name in said["know"]:
+            other = self._node.members.get(name)
+            if name in giving.missing and other is not None and other.peer.up:
+                giving.bars[name] = -1
+                body = pack(client=giving.session.client_id, why="give")
+                self._node.send(other, parcels.BARRIER, body)
+        self._go_on(giving)
+
+    def barrier(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        self._node.send(member, parcels.BARRED, pack(**{**said, "n": member.peer.last_n}))
+
+    def barred(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        if said["why"] == "fade":
+            self._node.fading.barred(member, body)
+            return
+        if said["why"] == "take":
+            session = self._node.hub.sessions.get(str(said["client"]))
+            if session is not None and session.bars is not None:
+                session.bars[member.peer] = int(said["n"])
+            return
+        giving = self.giving.get(str(said["client"]))
+        if giving is not None and member.name in giving.bars:
+            giving.bars[member.name] = int(said["n"])
+            self._go_on(giving)
+
+    # The end of it
+
+    def done(self, member: Member, body: bytes) -> None:
+        giving = self._of(member, unpack(body))
+        if giving is not None and giving.ended:
+            giving.done = True
+            self._let_go(giving)
+            self._finish(giving)
+
+    def _let_go(self, giving: Giving) -> None:
+        """The other node has made safe what it was given."""
+        session = giving.session
+        for delivery in giving.given:
+            session.let_go(delivery)
+        giving.given = []
+        for delivery in giving.inflight.values():
+            session.let_go(delivery)
+        if not giving.back:
+            session.inflight = {}
+            session.incoming = {}
+        giving.inflight = {}
+
+    def _finish(self, giving: Giving) -> None:
+        """Forget the session, unless a node that cannot be reached may have messages for it."""
+        session = giving.session
+        if giving.done and not giving.missing and session.queue is None and not session.spilled:
+            del self.giving[session.client_id]
+            session.will = None
+            self._node.hub.end_session(session)
+            self._count()
+
+    def _of(self, member: Member, said: dict[str, Any]) -> Giving | None:
+        giving = self.giving.get(str(said["client"]))
+        return giving if giving is not None and giving.to == member.name else None
+
+    def _take_back(self, giving: Giving) -> None:
+        """What was given is still ours: the other node is gone, or wants it no more."""
+        session = giving.session
+        self.giving.pop(session.client_id, None)
+        session.leaving = False
+        session.take_again(giving.given)
+        if giving.back:
+            session.inflight = {**giving.inflight, **session.inflight}
+            session.incoming = {**giving.incoming, **session.incoming}
+        self._count()
+
+    def claimed(self, client_id: str) -> None:
+        """The client is here again; the node that has its session gives it back by itself."""
+        giving = self.giving.get(client_id)
+        if giving is None or giving.back:
+            return
+        if not giving.told:
+            self._take_back(giving)
+            return
+        giving.back = True
+        session = giving.session
+        giving.incoming = session.incoming
+        session.incoming = {}
+        session.inflight = {}
+        session.stand_back()
+
+    def disowned(self, client_id: str, member: Member) -> None:
+        """A node has a session no more."""
+        returned = self.has_all(client_id, member.name)
+        taking = self.taking.pop((client_id, member.name), None)
+        if taking is not None:
+            self._forget_taken(taking)
+        giving = self.giving.get(client_id)
+        if giving is None or giving.to != member.name:
+            return
+        if giving.back and returned:
+            self._let_go(giving)  # it has come back, as a session of that node's
+            self.giving.pop(client_id)
+            giving.session.leaving = False
+            self._count()
+        else:
+            self._take_back(giving)
+            if giving.session.connection is None:
+                giving.session.rest(self._node.hub.now)
+
+    # Taking
+
+    def move(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        client_id = str(said["client"])
+        node = self._node
+        hub = node.hub
+        if CLIENT + client_id not in node.peers.table:
+            return  # it has gone on from here: the giver hears of it
+        session = hub.sessions.get(client_id)
+        if session is None:
+            claim = node.claims.waiting.get(client_id)
+            limits = claim.connection.limits if claim is not None else node.limits(said["listener"])
+            session = hub.new_session(client_id, limits)
+            session.late = []
+            session.stamp = node.peers.table[CLIENT + client_id]
+            _fill_in(session, said, hub.now)
+            self._bar(session)
+        elif session.late is not None:
+            _fill_in(session, said, hub.now)
+        self._node.fading.keep(client_id)
+        if session.seen is None:
+            session.remember()
+        known = self.taking.get((client_id, member.name))
+        life = str(said["life"])
+        if known is None or known.life != life:
+            self.taking[client_id, member.name] = Taking(client_id, member.name, life)
+        for fields in said["subscriptions"]:
+            _subscribe(session, fields)
+
+    def _bar(self, session: Session) -> None:
+        """Ask each node how far its line to us is not for a session that was not here."""
+        session.bars = {}
+        for member in self._node.members.values():
+            session.bars[member.peer] = -1
+            self._ask_bar(session.client_id, member)
+
+    def _ask_bar(self, client_id: str, member: Member) -> None:
+        # Behind the table on the link, so the answer comes when the session is known to be here.
+        if member.peer.up:
+            if member.peer.told < self._node.peers.number:
+                self._node.tables.tell(member)
+            self._node.send(member, parcels.BARRIER, pack(client=client_id, why="take"))
+
+    def linked(self, member: Member, anew: bool) -> None:
+        """A node is back; with `anew` its line has begun from the start."""
+        for client_id, session in self._node.hub.sessions.items():
+            if session.bars is not None and member.peer in session.bars:
+                if anew:
+                    del session.bars[member.peer]
+                elif session.bars[member.peer] < 0:
+                    self._ask_bar(client_id, member)
+
+    def items(self, member: Member, body: bytes) -> None:
+        line, _, data = body.partition(b"\n")
+        client_id = str(unpack(line)["client"])
+        taking = self.taking.get((client_id, member.name))
+        session = self._node.hub.sessions.get(client_id)
+        if taking is None or session is None:
+            return
+        epoch = self._node.peers.clock.epoch
+        pos = 0
+        name = f"{TOOK}{client_id}/{taking.life}"
+        taken = self.taken.setdefault(name, Taken())
+        while pos < len(data):
+            pos = _take_item(session, taken, data, pos, epoch)
+        if session.sid:
+            session.hub.book().note(name, taken.text())
+        self._node.send(member, parcels.GOT, pack(client=client_id))
+
+    def _forget_taken(self, taking: Taking) -> None:
+        name = f"{TOOK}{taking.client_id}/{taking.life}"
+        if self.taken.pop(name, None) is not None and self._node.hub.ledger is not None:
+            self._node.hub.ledger.note(name, "")
+
+    def end(self, member: Member, body: bytes) -> None:
+        client_id = str(unpack(body)["client"])
+        taking = self.taking.get((client_id, member.name))
+        node = self._node
+        if taking is None:
+            return
+        taking.ended = True
+        ledger = node.hub.ledger
+        batch = ledger.mark() if ledger is not None else 0
+        self._safe.append((batch, member.name, client_id))
+        self._count()
+        session = node.hub.sessions.get(client_id)
+        node.claims.check(client_id)
+        if session is not None and session.late is not None:
+            if client_id not in node.claims.waiting:
+                session.complete()
+                session.rest(node.hub.now)
+        self._say_safe()
+
+    def _say_safe(self) -> None:
+        left = []
+        for batch, giver, client_id in self._safe:
+            member = self._node.members.get(giver)
+            if batch > self._node.hub.durable:
+                left.append((batch, giver, client_id))
+            elif member is not None:
+                self._node.send(member, parcels.DONE, pack(client=client_id))
+        self._safe = left
+        self._count()
+
+    def has_all(self, client_id: str, giver: str) -> bool:
+        taking = self.taking.get((client_id, giver))
+        return taking is not None and taking.ended
+
+    # Time
+
+    def turn(self) -> None:
+        """The end of a turn of the hub's, while anything moves."""
+        self._answer()
+        self._say_safe()
+        for giving in list(self.giving.values()):
+            self._go_on(giving)
+            self._finish(giving)
+
+    def tick(self) -> None:
+        if self.giving or self._asks or self._safe:
+            self.turn()
+
+    def unlinked(self, member: Member) -> None:
+        """Begin again, when the node is back, with what it has not made safe."""
+        self._asks = [ask for ask in self._asks if ask[0] != member.name]
+        self._safe = [safe for safe in self._safe if safe[1] != member.name]
+        for key in [key for key in self.taking if key[1] == member.name]:
+            taking = self.taking.pop(key)
+            session = self._node.hub.sessions.get(taking.client_id)
+            if session is not None and session.late is not None:
+                if taking.client_id not in self._node.claims.waiting:
+                    session.complete()
+                    session.rest(self._node.hub.now)
+        for giving in list(self.giving.values()):
+            if giving.to == member.name:
+                self._again(giving, member)
+        self._count()
+
+    def _again(self, giving: Giving, member: Member) -> None:
+        session = giving.session
+        self._take_back(giving)
+        if not giving.back:
+            session.leaving = True
+            again = Giving(session, member.name, giving.life)
+            again.missing = set(self._node.members)
+            self.giving[session.client_id] = again
+
+    def forgotten(self, member: Member) -> None:
+        for giving in list(self.giving.values()):
+            if giving.to == member.name:
+                self._take_back(giving)
+                giving.session.rest(self._node.hub.now)
+
+
+def _head(giving: Giving, now: float) -> bytes:
+    """A session without its messages."""
+    session = giving.session
+    subscriptions = []
+    for name, subscription in session.subscriptions.items():
+        fields: list[str | int] = [
+            name,
+            subscription.qos,
+            int(subscription.no_local),
+            int(subscription.retain_as_published),
+            subscription.ids.hex(),
+        ]
+        subscriptions.append(fields)
+    return pack(
+        client=session.client_id,
+        life=giving.life,
+        username=session.username,
+        listener=session.listener,
+        mount=session.mount,
+        expiry=session.expiry_s,
+        left=max(session.ends_at - now, 0.0) if session.ends_at else -1.0,
+        incoming=list(session.incoming),
+        subscriptions=subscriptions,
+    )
+
+
+def _fill_in(session: Session, said: dict[str, Any], now: float) -> None:
+    session.username = str(said["username"])
+    session.listener = str(said["listener"])
+    session.mount = str(said["mount"])
+    session.expiry_s = int(said["expiry"])
+    left = float(said["left"])
+    if left >= 0:
+        session.ends_at = now + left
+    elif session.expiry_s != NEVER:
+        session.ends_at = now + session.expiry_s
+    hub = session.hub
+    if hub.ledger is not None and session.expiry_s:
+        hub.ledger.session(session)
+    for pid in said["incoming"]:
+        session.incoming[int(pid)] = False
+        if session.sid:
+            hub.book().incoming(session, int(pid), True)
+
+
+def _subscribe(session: Session, fields: list[Any]) -> None:
+    name, qos, no_local, retain_as_published, ids = fields
+    if name in session.subscriptions:
+        return  # what the client said here counts
+    share, topic_filter = split_share(str(name))
+    subscription = Subscription(session, session.mount + topic_filter, share)
+    subscription.qos = int(qos)
+    subscription.no_local = bool(no_local)
+    subscription.retain_as_published = bool(retain_as_published)
+    subscription.ids = bytes.fromhex(ids)
+    subscription.lasting = subscription.qos > 0 and session.expiry_s > 0
+    if share:
+        session.shares = True
+    session.subscriptions[name] = subscription
+    session.hub.router.add(subscription)
+    if session.sid:
+        identifier = read_varint(subscription.ids, 1, len(subscription.ids))[0] if ids else 0
+        session.hub.book().subscribed(name, subscription, identifier)
+
+
+def _take_item(session: Session, taken: Taken, data: bytes, pos: int, epoch: float) -> int:
+    """One message of a session; the place behind it."""
+    if pos + ITEM.size > len(data):
+        raise malformed("a message of a session is cut off")
+    place, qos, flags, pid, ids_size, group_size, size = ITEM.unpack_from(data, pos)
+    size = int(size)
+    ids_from = pos + ITEM.size
+    group_from = ids_from + ids_size
+    body_from = group_from + group_size
+    end: int = body_from + size
+    if end > len(data):
+        raise malformed("a message of a session is cut off")
+    if place:
+        if taken.has(place, pid != 0):
+            return end
+        taken.add(place, pid != 0)
+    message = journal.publish_of(data[body_from:end], epoch)
+    delivery = Delivery(message, qos, flags & RETAIN != 0, data[ids_from:group_from])
+    group = data[group_from:body_from].decode("utf-8")
+    if group:
+        for subscription in session.subscriptions.values():
+            if subscription.group is not None and subscription.group.full_name == group:
+                delivery.group = subscription.group
+    session.receive(delivery, pid, flags & RELEASED != 0)
+    return end

@@ -1,0 +1,460 @@
+"""This node in the cluster: whom it knows, the links it has, and who looks after what crosses them.
+
+    links     opened() -> GREET both ways -> the peer is up; lost() or silence -> down -> dead
+    Tables    what each node wants and has (routes, clients)
+    Fill      retained messages: what the other side has and we do not
+    Claims    one session for each client id
+    Moves     sessions on their way from node to node
+    Fading    when such a session may forget what it has seen
+
+Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
+source, and parcels go to channels (`mhub.cluster.contract`).  So the same node runs on Perspective
+Broker and in the simulation.
+"""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from mhub.cluster import parcels
+from mhub.cluster.claims import Claims
+from mhub.cluster.contract import OLDEST, PROTOCOL, Channel, Dialer
+from mhub.cluster.dials import Dials
+from mhub.cluster.fading import Fading
+from mhub.cluster.fill import Fill
+from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
+from mhub.cluster.moves import Moves
+from mhub.cluster.parcels import pack, unpack
+from mhub.cluster.tables import Tables
+from mhub.core.connection import Connection
+from mhub.core.hub import Hub
+from mhub.core.limits import Limits
+from mhub.core.peer import Peer
+from mhub.core.peers import Peers
+from mhub.wire.errors import ProtocolFault
+
+
+class NodeSettings:
+    def __init__(self, cluster: str, node: str, address: str) -> None:
+        self.cluster = cluster
+        self.node = node
+        self.address = address  # where the others find us
+        self.version = ""
+        self.instance = ""  # of this process
+        self.heartbeat_s = 1.0
+        self.suspect_s = 3.0
+        self.dead_s = 10.0
+        self.forget_s = 86_400.0  # 0: never
+        self.takeover_timeout_s = 10.0
+        self.retry_s = 0.5
+        self.retry_max_s = 15.0
+
+
+class Node:
+    def __init__(
+        self,
+        hub: Hub,
+        settings: NodeSettings,
+        dialer: Dialer,
+        clock: Callable[[], float],
+        random: Random,
+        log: Callable[[str], None],
+        limits: Callable[[str], Limits],
+    ) -> None:
+        self.hub = hub
+        self.settings = settings
+        self.log = log
+        self.limits = limits  # of a listener, by its name
+        self.clock = clock
+        self.members: dict[str, Member] = {}
+        self.channels: dict[Channel, Member] = {}
+        self.seeds: list[str] = []
+        self.leaving = False
+        self.wake: Callable[[], None] = lambda: None
+        self._dialer = dialer
+        self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
+        self._gossip_at = 0.0
+        self._addresses: dict[str, str] = {}  # of nodes that were never linked with us
+        self.tables = Tables(self)
+        self.fill = Fill(self)
+        self.claims = Claims(self)
+        self.moves = Moves(self)
+        self.fading = Fading(self)
+        self._rooms: dict[int, Callable[[Member, bytes], None]] = {
+            parcels.GREET: self._greeted,
+            parcels.PING: self._pinged,
+            parcels.PONG: self._ponged,
+            parcels.MEMBERS: self._told_of_members,
+            parcels.LEAVE: self._left,
+            parcels.TABLE: self.tables.heard,
+            parcels.AGAIN: self.tables.again,
+            parcels.SUMS: self.fill.sums,
+            parcels.HAVE: self.fill.have,
+            parcels.RETAINED: self.fill.retained,
+            parcels.FILLED: self.fill.filled,
+            parcels.MOVE: self.moves.move,
+            parcels.ITEMS: self.moves.items,
+            parcels.GOT: self.moves.got,
+            parcels.ASK: self.moves.ask,
+            parcels.ROUTED: self.moves.routed,
+            parcels.BARRIER: self.moves.barrier,
+            parcels.BARRED: self.moves.barred,
+            parcels.END: self.moves.end,
+            parcels.DONE: self.moves.done,
+        }
+
+    @property
+    def name(self) -> str:
+        return self.settings.node
+
+    @property
+    def peers(self) -> Peers:
+        peers = self.hub.peers
+        assert peers is not None
+        return peers
+
+    def recall(self) -> None:
+        """Know those again that the store has a line for."""
+        for name in self.peers.peers:
+            self._member(name)
+        self.moves.recall(self.peers.notes)
+        self.peers.notes = {}
+
+    # Who we are (Ends)
+
+    def hello(self) -> bytes:
+        return pack(
+            protocol=PROTOCOL,
+            oldest=OLDEST,
+            cluster=self.settings.cluster,
+            node=self.name,
+            instance=self.settings.instance,
+            address=self.settings.address,
+            version=self.settings.version,
+        )
+
+    def refusal(self, hello: bytes) -> str:
+        try:
+            said = _hello(hello)
+        except ProtocolFault as fault:
+            return f"it does not say who it is: {fault.text}"
+        if said["cluster"] != self.settings.cluster:
+            return f"it is of cluster {said['cluster']!r}, this one is {self.settings.cluster!r}"
+        if said["protocol"] < OLDEST or said["oldest"] > PROTOCOL:
+            return (
+                f"it speaks versions {said['oldest']} to {said['protocol']} of the peer protocol,"
+                f" this node {OLDEST} to {PROTOCOL}"
+            )
+        if said["instance"] == self.settings.instance:
+            return "it is this node itself"
+        if said["node"] == self.name:
+            return f"there are two nodes with the name {self.name!r}"
+        if self.leaving:
+            return "this node is leaving the cluster"
+        return ""
+
+    def name_of(self, hello: bytes) -> str:
+        try:
+            return str(_hello(hello)["node"])
+        except ProtocolFault:
+            return ""
+
+    # Links (Ends)
+
+    def opened(self, channel: Channel, hello: bytes) -> None:
+        now = self._now()
+        said = _hello(hello)
+        member = self._member(said["node"])
+        if channel.dialled:
+            self._dials.answered(channel.address, member.name)
+        old = member.channel
+        if old is not None:
+            if said["instance"] == member.instance and not self._better(channel, old, member):
+                channel.close("there is a link already")
+                return
+            old.close("another link takes its place")
+            self._unlink(member, "another link takes its place")
+        member.channel = channel
+        self.channels[channel] = member
+        member.greeted = False
+        member.has_table = False
+        member.filled = False
+        member.stale = None
+        member.heard_at = now
+        member.version = said["version"]
+        member.address = said["address"]
+        if said["instance"] != member.instance:
+            self.tables.restarted(member)
+            member.instance = said["instance"]
+        self._turn(member, SYNCING, "")
+        peer = member.peer
+        channel.send(
+            parcels.GREET,
+            pack(
+                life=peer.life,
+                heard=[peer.heard_life, peer.heard_n],
+                table=[member.instance, peer.table_heard],
+            ),
+        )
+        self._end_turn()
+
+    def _better(self, new: Channel, old: Channel, member: Member) -> bool:
+        """Of two links both sides keep the one that the lower name dialled, else the newer."""
+        ours_counts = self.name < member.name
+        return new.dialled == ours_counts or old.dialled != ours_counts
+
+    def lost(self, channel: Channel, text: str) -> None:
+        self._now()
+        member = self.channels.get(channel)
+        if member is not None:
+            self._unlink(member, text)
+            self._end_turn()
+
+    def dial_failed(self, address: str, text: str) -> None:
+        now = self._now()
+        self._dials.failed(address, now)
+        if text.endswith("it is this node itself"):
+            self._dials.is_ours(address)
+
+    def received(self, channel: Channel, kind: int, body: bytes) -> None:
+        member = self.channels.get(channel)
+        if member is None:
+            return
+        now = self._now()
+        member.heard_at = now
+        if member.state == SUSPECT:
+            self._turn(member, UP if member.whole() else SYNCING, "")
+            member.peer.patient = True
+        try:
+            self._dispatch(member, kind, body, now)
+        except (ProtocolFault, KeyError, TypeError, ValueError, IndexError) as error:
+            text = f"a parcel of kind {kind} cannot be understood: {error}"
+            channel.close(text)
+            self._unlink(member, text)
+        self._end_turn()
+
+    def _dispatch(self, member: Member, kind: int, body: bytes, now: float) -> None:
+        if not member.greeted and kind != parcels.GREET:
+            raise ValueError("it comes before the greeting")
+        if kind == parcels.PUBLISHES:
+            member.peer.take(body, now)
+        elif kind == parcels.CONFIRM:
+            member.peer.confirmed(body)
+        else:
+            room = self._rooms.get(kind)
+            if room is not None:  # a newer release may have more kinds
+                room(member, body)
+
+    def _greeted(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        life, n = said["heard"]
+        instance, number = said["table"]
+        channel = member.channel
+        assert channel is not None
+        member.greeted = True
+        peer = member.peer
+        anew = peer.heard_life != str(said["life"])
+        peer.linked(channel, str(life), int(n), str(said["life"]))
+        self.peers.restore_routes(peer)
+        self.tables.begin(member, str(instance), int(number))
+        self.moves.linked(member, anew)
+        self.fill.begin(member)
+        self.send(member, parcels.MEMBERS, pack(members=self._known()))
+        self.log(f"node {member.name} is linked, at {channel.address}")
+
+    def _unlink(self, member: Member, text: str) -> None:
+        channel = member.channel
+        if channel is None:
+            return
+        del self.channels[channel]
+        member.channel = None
+        member.greeted = False
+        member.latency_s = -1.0
+        member.peer.unlinked()
+        self._dials.lost(member.name, self.hub.now)
+        self._turn(member, DOWN, text)
+        self.claims.check_all()
+        self.moves.unlinked(member)
+
+    def _turn(self, member: Member, state: str, text: str) -> None:
+        if member.turn(state, text, self.hub.now):
+            self.log(f"node {member.name} is {state}" + (f": {text}" if text else ""))
+
+    def send(self, member: Member, kind: int, body: bytes) -> None:
+        if member.channel is not None and member.greeted:
+            member.channel.send(kind, body)
+
+    def settled(self, member: Member) -> None:
+        """Something that a link begins with has come to its end."""
+        if member.state == SYNCING and member.whole():
+            self._turn(member, UP, "")
+
+    # Time
+
+    def tick(self, now: float) -> None:
+        """A few times a second; the caller ends the turn with hub.flush()."""
+        self.hub.now = now
+        for member in list(self.members.values()):
+            if member.channel is not None:
+                self._watch(member, now)
+            elif member.state == DOWN and now - member.since >= self.settings.dead_s:
+                self._turn(member, DEAD, member.note)
+                member.peer.gone = True
+                self.peers.withdraw(member.peer, False)
+            elif member.state == LEFT or (
+                member.state == DEAD
+                and self.settings.forget_s
+                and now - member.since >= self.settings.forget_s
+            ):
+                self.forget(member.name)
+        self._dial(now)
+        self.claims.tick(now)
+        self.moves.tick()
+        self.fading.turn()
+
+    def _watch(self, member: Member, now: float) -> None:
+        settings = self.settings
+        silent_s = now - member.heard_at
+        if silent_s >= settings.dead_s:
+            text = f"nothing heard for {silent_s:.0f} s"
+            channel = member.channel
+            if channel is not None:
+                channel.close(text)
+            self._unlink(member, text)
+            return
+        if silent_s >= settings.suspect_s and member.state in (UP, SYNCING):
+            self._turn(member, SUSPECT, f"nothing heard for {silent_s:.0f} s")
+            member.peer.be_impatient()
+        if now - member.pinged_at >= settings.heartbeat_s:
+            member.pinged_at = now
+            self.send(member, parcels.PING, pack(at=now))
+
+    def _pinged(self, member: Member, body: bytes) -> None:
+        self.send(member, parcels.PONG, body)
+
+    def _ponged(self, member: Member, body: bytes) -> None:
+        member.latency_s = max(self.hub.now - float(unpack(body)["at"]), 0.0)
+
+    def _dial(self, now: float) -> None:
+        if self.leaving:
+            return
+        addresses = dict.fromkeys(self.seeds, "")
+        for name, address in self._known().items():
+            if address and name != self.name:
+                addresses[address] = name
+        addresses.pop(self.settings.address, None)
+        linked = {member.name for member in self.channels.values()}
+        for address in self._dials.due(addresses, linked, now):
+            self._dialer.dial(address)
+
+    # Whom we know
+
+    def _member(self, name: str) -> Member:
+        member = self.members.get(name)
+        if member is None:
+            member = Member(name, self.peers.meet(name), self.hub.now)
+            member.address = self._addresses.pop(name, "")
+            self.members[name] = member
+        return member
+
+    def _known(self) -> dict[str, str]:
+        known = {m.name: m.address for m in self.members.values() if m.state != LEFT}
+        return {**self._addresses, **known, self.name: self.settings.address}
+
+    def _told_of_members(self, member: Member, body: bytes) -> None:
+        new = False
+        for name, address in unpack(body)["members"].items():
+            if name != self.name and name not in self.members and name not in self._addresses:
+                self._addresses[str(name)] = str(address)
+                new = True
+        if new:
+            for other in self.channels.values():
+                if other is not member:
+                    self.send(other, parcels.MEMBERS, pack(members=self._known()))
+
+    def ready(self) -> bool:
+        """Whether this node has all that the nodes which it can reach have."""
+        if any(not member.whole() for member in self.channels.values()):
+            return False
+        return all(self._dials.tried(a) for a in self.seeds if a != self.settings.address)
+
+    # The end
+
+    def forget(self, name: str) -> int | None:
+        """A node that is not to come back; how many messages were kept for it."""
+        member = self.members.get(name)
+        if member is None:
+            if self._addresses.pop(name, None) is not None:
+                return 0
+            return None
+        if member.channel is not None:
+            member.channel.close("this node was told to forget it")
+            self._unlink(member, "forgotten")
+        del self.members[name]
+        dropped = self.peers.forget(member.peer)
+        self.claims.check_all()
+        self.moves.forgotten(member)
+        self.log(f"node {name} is forgotten, with {dropped} messages that were kept for it")
+        return dropped
+
+    def leave(self) -> None:
+        """Say that we go for good."""
+        self.leaving = True
+        for member in self.channels.values():
+            self.send(member, parcels.LEAVE, b"{}")
+
+    def _left(self, member: Member, body: bytes) -> None:
+        channel = member.channel
+        if channel is not None:
+            channel.close("it has left the cluster")
+            self._unlink(member, "")
+        self._turn(member, LEFT, "")
+        self.peers.withdraw(member.peer, True)
+
+    def close(self) -> None:
+        """The process ends; the others keep what is ours until we are back."""
+        self.leaving = True
+        for channel, member in list(self.channels.items()):
+            channel.close("the node is stopping")
+            self._unlink(member, "this node is stopping")
+
+    # For the hub (Neighbours)
+
+    def tell(self, peer: Peer) -> None:
+        self.tables.tell(self.members[peer.name])
+
+    def claim(self, connection: Connection) -> bool:
+        return self.claims.claim(connection)
+
+    def owned(self, peer: Peer, client_id: str, stamp: int) -> None:
+        self.claims.owned(self.members[peer.name], client_id, stamp)
+
+    def turn(self) -> None:
+        self.moves.turn()
+
+    def _now(self) -> float:
+        self.hub.now = self.clock()
+        return self.hub.now
+
+    def _end_turn(self) -> None:
+        self.hub.flush()
+        self.wake()
+
+
+def _hello(hello: bytes) -> dict[str, Any]:
+    said = unpack(hello)
+    kinds = {
+        "protocol": int,
+        "oldest": int,
+        "cluster": str,
+        "node": str,
+        "instance": str,
+        "address": str,
+        "version": str,
+    }
+    for key, kind in kinds.items():
+        if not isinstance(said.get(key), kind):
+            raise ProtocolFault(0, f"no {key} in its hello")
+    if not said["node"]:
+        raise ProtocolFault(0, "an empty name in its hello")
+    return said

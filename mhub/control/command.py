@@ -1,0 +1,140 @@
+"""`mhub cluster status|leave|forget`: see and change the cluster of a running node.
+
+All of it happens in the node, which is asked through its control socket.
+"""
+
+import json
+import os
+import shutil
+import sys
+from argparse import ArgumentParser, Namespace
+from typing import Any, Final
+
+from mhub.control.client import call
+from mhub.control.contract import ControlError
+from mhub.control.status import count, render
+
+OK: Final = 0
+FAILED: Final = 1
+
+DEFAULT_SOCKET: Final = "mhub-data/control.sock"
+STATUS_HELP: Final = (
+    " Of each other node: ms is how long a message takes there and back; queue, the messages and"
+    " bytes that wait for it; routes, the filters that it wants messages for; since, how long it"
+    " has been in this state."
+)
+LEAVING_S: Final = 600.0
+"""How long a node may hand over its sessions without a word."""
+
+
+def main(argv: list[str]) -> int:
+    """Run one of the commands; the result is the exit status."""
+    args = _parser().parse_args(argv)
+    try:
+        path = _socket(args)
+        if not path:
+            return FAILED
+        if args.what == "status":
+            _status(path, args.json)
+        elif args.what == "leave":
+            _leave(path)
+        else:
+            _forget(path, args.node)
+    except ControlError as error:
+        print(f"mhub cluster {args.what}: {error}", file=sys.stderr)
+        return FAILED
+    return OK
+
+
+def _socket(args: Namespace) -> str:
+    """Where the node is to be found; "" when the configuration is wrong, which was said then."""
+    if args.socket:
+        return str(args.socket)
+    if not args.config:
+        if not os.path.exists(DEFAULT_SOCKET):
+            raise ControlError(
+                f"there is no {DEFAULT_SOCKET} here; name the node by --config FILE or"
+                " --socket PATH"
+            )
+        return DEFAULT_SOCKET
+
+    from mhub.config import ConfigError, load
+
+    try:
+        path = load(args.config).control.path
+    except ConfigError as error:
+        print(error, file=sys.stderr)
+        return ""
+    if not path:
+        raise ControlError(f"{args.config} turns the control socket off: [control] path is empty")
+    return path
+
+
+def _status(path: str, as_json: bool) -> None:
+    status = _facts(call(path, "cluster-status"))
+    if as_json:
+        print(json.dumps(status, indent=2))
+    else:
+        print(render(status, shutil.get_terminal_size().columns))
+
+
+def _leave(path: str) -> None:
+    def say(text: str) -> None:
+        print(text, flush=True)
+
+    done = _facts(call(path, "cluster-leave", None, say, LEAVING_S))
+    print(
+        f"left the cluster: {count(done.get('sessions'), 'session')} handed over,"
+        f" {count(done.get('clients'), 'client')} disconnected"
+    )
+
+
+def _forget(path: str, node: str) -> None:
+    done = _facts(call(path, "cluster-forget", {"node": node}))
+    print(
+        f"forgot {done.get('node', node)}: {count(done.get('messages'), 'message')} for it and"
+        f" {count(done.get('routes'), 'route')} of it dropped"
+    )
+
+
+def _facts(answer: object) -> dict[str, Any]:
+    if not isinstance(answer, dict):
+        raise ControlError("the broker gives an answer that this mhub does not understand")
+    return answer
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="mhub cluster", description="See and change the cluster of a running node."
+    )
+    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
+    for what, text in (
+        ("status", "show the node, and how it sees each other node"),
+        (
+            "leave",
+            "take the node out of its cluster: hand its sessions over to other nodes, send its"
+            " clients away",
+        ),
+        (
+            "forget",
+            "give up a node that will not come back, with the messages that are kept for it",
+        ),
+    ):
+        more = STATUS_HELP if what == "status" else ""
+        command = commands.add_parser(
+            what, help=text, description=f"{text[0].upper()}{text[1:]}.{more}"
+        )
+        place = command.add_mutually_exclusive_group()
+        place.add_argument(
+            "--config", metavar="FILE", help="the configuration of the running node, a TOML file"
+        )
+        place.add_argument(
+            "--socket",
+            metavar="PATH",
+            help=f"its control socket; without either, {DEFAULT_SOCKET}",
+        )
+        if what == "status":
+            command.add_argument("--json", action="store_true", help="print all there is, as JSON")
+        elif what == "forget":
+            command.add_argument("node", metavar="NODE", help="the name of the node to forget")
+    return parser

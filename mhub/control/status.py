@@ -1,0 +1,177 @@
+"""How `mhub cluster status` shows what a node says about its cluster.
+
+A table where it fits the terminal, else some lines for each member.  A key that a node does not
+give, as one of another version may, is shown as "-".
+"""
+
+from collections.abc import Mapping, Sequence
+from textwrap import wrap
+from typing import Final
+
+Facts = Mapping[str, object]
+
+RIGHT: Final = frozenset({"ms", "queue", "routes", "clients", "since"})
+"""The columns of numbers."""
+
+NOTE_INDENT: Final = "    "
+
+
+def render(status: Facts, width: int) -> str:
+    """The whole of it, in lines that are no longer than `width` if that can be."""
+    members = [member for member in _list(status, "members") if isinstance(member, Mapping)]
+    lines = _head(status, len(members), width)
+    if members:
+        rows = [_row(member) for member in members]
+        same = {_text(status, "version")} == {row["version"] for row in rows}
+        lines += ["", *_body(rows, [_notes(member) for member in members], same, width)]
+    return "\n".join(lines)
+
+
+def _head(status: Facts, others: int, width: int) -> list[str]:
+    state = "ready" if status.get("ready") is True else "not ready"
+    if status.get("leaving") is True:
+        state = "leaving"
+    who = (
+        f"cluster {_text(status, 'cluster')}, node {_text(status, 'node')}"
+        f" at {_text(status, 'address')}: {state}"
+    )
+    what = (
+        f"{count(_number(status, 'clients'), 'client')},"
+        f" {count(_number(status, 'routes'), 'route')};"
+        f" mhub {_text(status, 'version')}, protocol {_text(status, 'protocol')}"
+    )
+    lines = [*_wrapped(who, width, ""), *_wrapped(what, width, "")]
+    if not others:
+        alone = "No other node is known; see peers and srv in the [cluster] table."
+        lines += _wrapped(alone, width, "")
+    return lines
+
+
+def _row(member: Facts) -> dict[str, str]:
+    queued = short_count(_number(member, "queued_messages"))
+    size = short_size(_number(member, "queued_bytes"))
+    latency = member.get("latency_ms")
+    return {
+        "node": _text(member, "node"),
+        "state": _text(member, "state"),
+        "address": _text(member, "address"),
+        "ms": f"{latency:.1f}" if isinstance(latency, (int, float)) else "-",
+        "queue": "0" if (queued, size) == ("0", "0") else f"{queued}/{size}",
+        "routes": short_count(_number(member, "routes")),
+        "clients": short_count(_number(member, "clients")),
+        "version": _text(member, "version"),
+        "since": short_time(_number(member, "since_s")),
+    }
+
+
+def _notes(member: Facts) -> str:
+    dropped = _number(member, "dropped")
+    parts = [f"{count(dropped, 'message')} dropped"] if dropped else []
+    note = _text(member, "note")
+    return "; ".join([*parts, note] if note not in ("", "-") else parts)
+
+
+def _body(
+    rows: Sequence[Mapping[str, str]], notes: Sequence[str], same: bool, width: int
+) -> list[str]:
+    for columns in ([*rows[0]], [name for name in rows[0] if name != "version" or not same]):
+        table = _table(rows, columns)
+        if max(map(len, table)) <= width:
+            lines = [table[0]]
+            for line, note in zip(table[1:], notes, strict=True):
+                lines += [line, *_wrapped(note, width, NOTE_INDENT)]
+            return lines
+    lines = []
+    for row, note in zip(rows, notes, strict=True):
+        lines += [*_card(row, width), *_wrapped(note, width, NOTE_INDENT)]
+    return lines
+
+
+def _table(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[str]:
+    widths = {name: max(len(name), *(len(row[name]) for row in rows)) for name in columns}
+    titles = {name: name for name in columns}
+    return [
+        "  ".join(
+            f"{row[name]:>{widths[name]}}" if name in RIGHT else f"{row[name]:<{widths[name]}}"
+            for name in columns
+        ).rstrip()
+        for row in [titles, *rows]
+    ]
+
+
+def _card(row: Mapping[str, str], width: int) -> list[str]:
+    lines = (
+        f"{row['state']} for {row['since']}; {row['address']}, mhub {row['version']}",
+        f"latency {row['ms']} ms; queue {row['queue']}; routes {row['routes']};"
+        f" clients {row['clients']}",
+    )
+    return [row["node"], *(part for line in lines for part in _wrapped(line, width, NOTE_INDENT))]
+
+
+def _wrapped(text: str, width: int, indent: str) -> list[str]:
+    # A name or an address that is longer than the line stays whole, to be copied.
+    return wrap(
+        text,
+        width,
+        initial_indent=indent,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _list(facts: Facts, name: str) -> list[object]:
+    found = facts.get(name)
+    return found if isinstance(found, list) else []
+
+
+def _text(facts: Facts, name: str) -> str:
+    """What a peer says about itself goes to a terminal: nothing that would move its cursor."""
+    text = str(facts.get(name, "-"))
+    return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _number(facts: Facts, name: str) -> float | None:
+    found = facts.get(name)
+    return found if isinstance(found, (int, float)) else None
+
+
+def count(number: float | None, what: str) -> str:
+    """ "1 route", "2 routes"."""
+    shown = "-" if number is None else f"{number:.0f}"
+    return f"{shown} {what}" + ("" if number == 1 else "s")
+
+
+def short_count(number: float | None) -> str:
+    """At most 5 characters: "999", "1.2k", "120k", "3.4M"."""
+    return "-" if number is None else _short(number, 1000, ("", "k", "M", "G", "T"))
+
+
+def short_size(size: float | None) -> str:
+    """At most 5 characters: "999", "1.2K", "64M"."""
+    return "-" if size is None else _short(size, 1024, ("", "K", "M", "G", "T"))
+
+
+def _short(number: float, step: int, units: Sequence[str]) -> str:
+    for unit in units:
+        # 999.6 would be shown as 1000.
+        if number < step - 0.5 or unit == units[-1]:
+            break
+        number /= step
+    exact = unit and number < 9.95
+    return f"{number:.1f}{unit}" if exact else f"{number:.0f}{unit}"
+
+
+def short_time(seconds: float | None) -> str:
+    """At most 5 characters or so: "4s", "12m", "2h05m", "3d04h", "120d"."""
+    if seconds is None:
+        return "-"
+    total = int(seconds)
+    minutes, hours, days = total // 60, total // 3600, total // 86400
+    if total < 60:
+        return f"{total}s"
+    if hours == 0:
+        return f"{minutes}m"
+    if days == 0:
+        return f"{hours}h{minutes % 60:02}m"
+    return f"{days}d{hours % 24:02}h" if days < 10 else f"{days}d"

@@ -1,0 +1,506 @@
+"""Another node, as the hub sees it: what it wants, and the line of messages to it and from it.
+
+    put() -> waiting -> out -> a parcel on the link -> unacked -> confirmed(): gone
+
+QoS 1 and 2 messages have numbers in this line, one after the other for as long as the line lives
+(`life`), so the other side can tell what it has had, also after a link that broke or a restart of
+either side.  While the link is up a message is in memory only, and its publisher waits until the
+peer has it.  While it is down, messages are journaled like those for a client that is away, and
+the publisher waits for the store.  What is QoS 2 from a session that would survive a crash is
+journaled in any case, together with the packet id that keeps it from being taken twice.
+
+QoS 0 has no number and is sent while there is room, and not at all while the link is down.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mhub.core.ledger import Keeping, keeping_of
+from mhub.core.ports import PeerOutlet
+from mhub.core.session import Delivery
+from mhub.wire.decode import frame
+from mhub.wire.packets import V5
+from mhub.wire.primitives import BYTES, malformed, read_u16, read_u64, u16, u64
+from mhub.wire.publish import Publish, decode, encode_v5, with_expiry
+
+if TYPE_CHECKING:
+    from mhub.core.hub import Hub
+
+PUBLISHES: Final = 1
+"""The kind of a parcel with messages: the number of the first that has one, then records."""
+
+CONFIRM: Final = 2
+"""The kind of a parcel that says what came: parcels, the last number that is safe, the table's."""
+
+# A record: flags, what they announce in this order, then the message as a PUBLISH of MQTT 5 with
+# QoS 0, which is what most of the receivers get.
+QOS: Final = 3
+RETAIN: Final = 4
+STAMPED: Final = 8  # 8 bytes: when it was retained
+NAMED: Final = 16  # 8 bytes: uid
+APART: Final = 32  # not for plain subscriptions
+SHARED: Final = 64  # a count, and the names of shared subscriptions that it is for
+
+PARCEL: Final = 64 * 1024
+"""Bytes from which on a parcel is sent without waiting for more."""
+
+EAGER: Final = 2
+"""So many parcels are sent without waiting for confirmation; then they grow instead."""
+
+RESERVE: Final = 1_000_000
+"""Numbers of a line that are taken at a time: a restart begins behind all that may be used."""
+
+MAX_PROPERTIES: Final = 1 << 28
+
+
+class Nowhere:
+    """The outlet of a peer without a link."""
+
+    def send(self, kind: int, body: bytes) -> None:
+        pass
+
+
+NOWHERE: Final = Nowhere()
+
+
+class Entry(Delivery):
+    """A message in the line to a peer."""
+
+    def __init__(self, n: int, message: Publish, plain: bool, shares: list[str] | None) -> None:
+        super().__init__(message, message.qos, message.retain, b"")
+        self.n = n  # 0: QoS 0
+        self.plain = plain  # for whoever has subscribed there
+        self.shares = shares  # and for one member of each of these groups
+        self.after = 0  # it leaves when this batch is safe
+        self.keeping: Keeping | None = None  # whose sender waits for the peer
+        self.also: list[Keeping] | None = None  # others that do
+
+    def size(self) -> int:
+        return len(self.message.payload) + len(self.message.topic_data)
+
+    def spoken(self) -> str:
+        """Whom it is for, as the journal has it."""
+        names = self.shares if self.shares is not None else []
+        return "\n".join(["+" if self.plain else "-", *names])
+
+
+class Waiting:
+    """Somebody waits until a peer has applied our table up to a number."""
+
+    def __init__(self, number: int, keeping: Keeping) -> None:
+        self.number = number
+        self.keeping = keeping
+
+
+class PeerLimits:
+    def __init__(self) -> None:
+        self.window_bytes = 4 * 1024 * 1024
+        self.max_queued_messages = 100_000
+        self.max_queued_bytes = 64 * 1024 * 1024
+        self.max_queued_bytes_qos0 = 8 * 1024 * 1024
+        self.refuse_when_full = True
+
+
+class Peer:
+    def __init__(self, hub: "Hub", name: str, limits: PeerLimits) -> None:
+        self.hub = hub
+        self.name = name
+        self.limits = limits
+        self.outlet: PeerOutlet = NOWHERE
+        self.up = False  # there is a link, and both sides know where the other one stands
+        self.gone = False  # given up: only what its lasting sessions want is kept for it
+        self.patient = True  # whether somebody may have to wait for it; not if it is suspected
+        # What it wants, by its own word
+        self.routes: dict[str, int] = {}
+        self.clients: dict[str, int] = {}
+        # The line to it
+        self.sid = 0
+        self.life = ""
+        self.last_n = 0
+        self.reserved = 0
+        self.reserve_after = 0
+        self.waiting: deque[Entry] = deque()
+        self.unacked: deque[Entry] = deque()
+        self.queued = 0  # entries of both with a number
+        self.queued_bytes = 0
+        self.queued_bytes_qos0 = 0
+        self.out: list[bytes] = []
+        self.out_bytes = 0
+        self.out_first = 0
+        self.out_next = 0
+        self.parcels: deque[int] = deque()  # sizes of those that are not confirmed
+        self.under_way_bytes = 0
+        self.parcels_confirmed = 0
+        # The line from it
+        self.heard_life = ""
+        self.heard_n = 0
+        self.safe_n = 0
+        self.marks: deque[tuple[int, int]] = deque()  # (batch, number that is safe with it)
+        self.parcels_heard = 0
+        self.table_heard = 0
+        self.confirm_due = False
+        # Our table, as far as it
+        self.told = 0  # was told of it
+        self.knows = 0  # has confirmed it
+        self.awaiting: deque[Waiting] = deque()
+        # Counters
+        self.messages_sent = 0
+        self.messages_received = 0
+        self.messages_doubled = 0
+        self.dropped_qos0 = 0
+        self.dropped_full = 0
+
+    # The line out
+
+    def full(self) -> bool:
+        """Whether the next QoS 1 or 2 message would be too much."""
+        limits = self.limits
+        return bool(
+            (limits.max_queued_messages and self.queued >= limits.max_queued_messages)
+            or (limits.max_queued_bytes and self.queued_bytes >= limits.max_queued_bytes)
+        )
+
+    def put(self, message: Publish, plain: bool, shares: list[str] | None) -> None:
+        """A message for the peer."""
+        if message.qos == 0:
+            self._put_qos0(message, plain, shares)
+            return
+        if self.full():
+            self.dropped_full += 1
+            return
+        hub = self.hub
+        self.last_n += 1
+        if self.last_n >= self.reserved:
+            self.reserve()
+        entry = Entry(self.last_n, message, plain, shares)
+        if self.reserve_after > hub.durable:
+            entry.after = self.reserve_after
+        if hub.ledger is not None and (not self.up or message.exactly):
+            self._journal(entry)
+        if self.up:
+            entry.keeping = keeping_of(message)
+            entry.keeping.remote += 1
+        self.queued += 1
+        self.queued_bytes += entry.size()
+        if self.up and not self.waiting and entry.after <= hub.durable and self._open():
+            self._send(entry)
+        else:
+            self.waiting.append(entry)
+
+    def _put_qos0(self, message: Publish, plain: bool, shares: list[str] | None) -> None:
+        if not self.up:
+            self.dropped_qos0 += 1
+        elif not self.waiting and self._open():
+            self._write(message, plain, shares)
+        else:
+            size = len(message.payload) + len(message.topic_data)
+            if self.queued_bytes_qos0 + size > self.limits.max_queued_bytes_qos0:
+                self.dropped_qos0 += 1
+                return
+            self.queued_bytes_qos0 += size
+            self.waiting.append(Entry(0, message, plain, shares))
+
+    def _journal(self, entry: Entry) -> None:
+        ledger = self.hub.book()
+        ledger.keep_for_peer(self.sid, entry.n, entry, entry.spoken())
+        entry.after = ledger.batch.number
+
+    def reserve(self) -> None:
+        """Take the next numbers, for good."""
+        self.reserved = self.last_n + RESERVE
+        ledger = self.hub.ledger
+        if ledger is not None:
+            ledger.note("line/" + self.name, f"{self.life} {self.reserved}")
+            self.reserve_after = ledger.batch.number
+
+    def _open(self) -> bool:
+        return self.under_way_bytes + self.out_bytes < self.limits.window_bytes
+
+    def _send(self, entry: Entry) -> None:
+        """An entry with a number, into the parcel that gathers."""
+        if self.out_first and entry.n != self.out_next:
+            self._cut()
+        if not self.out_first:
+            self.out_first = entry.n
+        self.out_next = entry.n + 1
+        self.unacked.append(entry)
+        self._write(entry.message, entry.plain, entry.shares)
+
+    def _write(self, message: Publish, plain: bool, shares: list[str] | None) -> None:
+        record = record_of(message, plain, shares, self.hub.now)
+        self.messages_sent += 1
+        self.out.append(record)
+        self.out_bytes += len(record)
+        if self.out_bytes >= PARCEL:
+            self._cut()
+
+    def _cut(self) -> None:
+        """Send what has gathered."""
+        body = u64(self.out_first) + b"".join(self.out)
+        self.out = []
+        self.out_bytes = 0
+        self.out_first = 0
+        self.parcels.append(len(body))
+        self.under_way_bytes += len(body)
+        self.outlet.send(PUBLISHES, body)
+
+    def flush(self) -> None:
+        """The end of a turn."""
+        if not self.up:
+            return
+        durable = self.hub.durable
+        waiting = self.waiting
+        while waiting and waiting[0].after <= durable and self._open():
+            entry = waiting.popleft()
+            if entry.n:
+                self._send(entry)
+            else:
+                self.queued_bytes_qos0 -= entry.size()
+                self._write(entry.message, entry.plain, entry.shares)
+        if self.out and len(self.parcels) < EAGER:
+            self._cut()
+        marks = self.marks
+        while marks and marks[0][0] <= durable:
+            self.safe_n = marks.popleft()[1]
+            self.confirm_due = True
+        if self.confirm_due:
+            self.confirm_due = False
+            body = u64(self.parcels_heard) + u64(self.safe_n) + u64(self.table_heard)
+            self.outlet.send(CONFIRM, body)
+
+    def confirmed(self, body: bytes) -> None:
+        """What the peer says that it has."""
+        parcels, pos = read_u64(body, 0)
+        n, pos = read_u64(body, pos)
+        number, pos = read_u64(body, pos)
+        while self.parcels_confirmed < parcels and self.parcels:
+            self.parcels_confirmed += 1
+            self.under_way_bytes -= self.parcels.popleft()
+        self._settle_to(n)
+        self.knows_table(number)
+
+    def _settle_to(self, n: int) -> None:
+        unacked = self.unacked
+        while unacked and unacked[0].n <= n:
+            self._settle(unacked.popleft())
+
+    def _settle(self, entry: Entry) -> None:
+        self.queued -= 1
+        self.queued_bytes -= entry.size()
+        if entry.record is not None:
+            self.hub.book().remove(entry)
+        self._excuse(entry)
+
+    def _excuse(self, entry: Entry) -> None:
+        """Nobody waits for the peer any more on account of this entry."""
+        if entry.keeping is not None:
+            arrived(entry.keeping)
+            entry.keeping = None
+        if entry.also is not None:
+            for keeping in entry.also:
+                arrived(keeping)
+            entry.also = None
+
+    def knows_table(self, number: int) -> None:
+        self.knows = number
+        while self.awaiting and self.awaiting[0].number <= number:
+            arrived(self.awaiting.popleft().keeping)
+
+    def wait_for_line(self, keeping: Keeping) -> None:
+        """Until the peer has all that was put so far."""
+        if not self.up:
+            return
+        line = self.waiting if self.waiting else self.unacked
+        for index in range(len(line) - 1, -1, -1):
+            entry = line[index]
+            if entry.n:
+                if entry.also is None:
+                    entry.also = []
+                entry.also.append(keeping)
+                keeping.remote += 1
+                return
+
+    # Links come and go
+
+    def linked(self, outlet: PeerOutlet, life: str, n: int, their_life: str) -> None:
+        """There is a link; the peer has our line `life` up to n, and its own is `their_life`."""
+        self.outlet = outlet
+        self.up = True
+        self.gone = False
+        self.patient = True
+        self.parcels_confirmed = 0
+        self.parcels_heard = 0
+        self.marks.clear()
+        self.confirm_due = True
+        if life == self.life:
+            while self.waiting and self.waiting[0].n <= n:
+                self._settle(self.waiting.popleft())
+        if their_life != self.heard_life:
+            self.heard_life = their_life
+            self.heard_n = 0
+            self.safe_n = 0
+
+    def unlinked(self) -> None:
+        """The link is gone: what the peer may not have is kept, as the store promises."""
+        if not self.up:
+            return
+        self.up = False
+        self.outlet = NOWHERE
+        self.out = []
+        self.out_bytes = 0
+        self.out_first = 0
+        self.parcels.clear()
+        self.under_way_bytes = 0
+        line = self.unacked
+        for entry in self.waiting:
+            if entry.n:
+                line.append(entry)
+            else:
+                self.dropped_qos0 += 1
+        self.queued_bytes_qos0 = 0
+        self.waiting = line
+        self.unacked = deque()
+        for entry in line:
+            if self.hub.ledger is not None and entry.record is None:
+                self._journal(entry)
+            self._excuse(entry)
+        self.be_impatient()
+
+    def be_impatient(self) -> None:
+        """Nobody waits any more until the peer knows something of our table."""
+        self.patient = False
+        while self.awaiting:
+            arrived(self.awaiting.popleft().keeping)
+
+    def forget_line(self) -> int:
+        """The peer is not to come back: drop what was kept for it; how many messages."""
+        dropped = 0
+        while self.waiting:
+            entry = self.waiting.popleft()
+            if entry.n:
+                self._settle(entry)
+                dropped += 1
+        return dropped
+
+    # The line in
+
+    def take(self, data: bytes, now: float) -> None:
+        """A parcel with messages; ProtocolFault if it is none."""
+        hub = self.hub
+        hub.now = now
+        self.parcels_heard += 1
+        self.confirm_due = True
+        n, pos = read_u64(data, 0)
+        end = len(data)
+        hub.source = self
+        while pos < end:
+            message, plain, shares, pos = read_record(data, pos, now)
+            if message.qos:
+                if n <= self.heard_n:
+                    self.messages_doubled += 1
+                    n += 1
+                    continue
+                self.heard_n = n
+                hub.source_n = n
+                n += 1
+            self.messages_received += 1
+            hub.publish_from_peer(message, plain, shares)
+            if hub.work >= hub.work_per_turn:
+                hub.flush()
+        hub.source = None
+        ledger = hub.ledger
+        if ledger is None:
+            self.safe_n = self.heard_n
+            return
+        if ledger.batch.touched():
+            # With what the messages changed: both are safe, or none.
+            ledger.note("heard/" + self.name, f"{self.heard_life} {self.heard_n}")
+        self.marks.append((ledger.mark(), self.heard_n))
+
+
+def arrived(keeping: Keeping) -> None:
+    """One peer less to wait for."""
+    keeping.remote -= 1
+    if keeping.remote == 0 and keeping.waiter is not None:
+        keeping.waiter.release()
+
+
+def record_of(message: Publish, plain: bool, shares: list[str] | None, now: float) -> bytes:
+    """A message as it crosses a link."""
+    flags = message.qos
+    head = b""
+    if message.retain:
+        flags |= RETAIN
+        if message.stamp:
+            flags |= STAMPED
+            head = u64(message.stamp)
+    if message.uid:
+        flags |= NAMED
+        head += u64(message.uid)
+    if not plain:
+        flags |= APART
+    if shares is not None:
+        flags |= SHARED
+        head += _names(shares)
+    if message.expires_at:
+        properties = with_expiry(message, now)
+        wire = encode_v5(0x30, message.topic_field, 0, properties, message.payload, 0)
+    else:
+        known = message.frame_v5
+        if known is None:
+            known = encode_v5(0x30, message.topic_field, 0, message.properties, message.payload, 0)
+            message.frame_v5 = known
+        wire = known
+    return b"%b%b%b" % (BYTES[flags], head, wire)
+
+
+def _names(names: list[str]) -> bytes:
+    data = BYTES[len(names)]
+    for name in names:
+        encoded = name.encode("utf-8")
+        data += u16(len(encoded) >> 16) + u16(len(encoded) & 0xFFFF) + encoded
+    return data
+
+
+def _read_names(data: bytes, pos: int, end: int) -> tuple[list[str], int]:
+    names: list[str] = []
+    if pos >= end:
+        raise malformed("a message from a peer is cut off")
+    count = data[pos]
+    pos += 1
+    for _ in range(count):
+        high, pos = read_u16(data, pos, end)
+        low, pos = read_u16(data, pos, end)
+        size = high << 16 | low
+        if pos + size > end:
+            raise malformed("a message from a peer is cut off")
+        names.append(data[pos : pos + size].decode("utf-8"))
+        pos += size
+    return names, pos
+
+
+def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[str] | None, int]:
+    """What record_of() wrote at pos: message, plain, shares, and the place behind it."""
+    end = len(data)
+    flags = data[pos]
+    pos += 1
+    stamp = 0
+    uid = 0
+    shares: list[str] | None = None
+    if flags & STAMPED:
+        stamp, pos = read_u64(data, pos)
+    if flags & NAMED:
+        uid, pos = read_u64(data, pos)
+    if flags & SHARED:
+        shares, pos = _read_names(data, pos, end)
+    body, stop = frame(data, pos, end)
+    if body == 0 or stop > end:
+        raise malformed("a message from a peer is cut off")
+    message = decode(data, 0x30, body, stop, V5, MAX_PROPERTIES)
+    message.qos = flags & QOS
+    message.retain = flags & RETAIN != 0
+    message.stamp = stamp
+    message.uid = uid
+    if message.expiry_s >= 0:
+        message.expires_at = now + message.expiry_s
+    return message, flags & APART == 0, shares, stop

@@ -1,0 +1,324 @@
+"""The hub's part of the cluster: what the other nodes are told, and what is sent to them.
+
+    table     what this node wants and has, as names with numbers: each change has a number of its
+              own, and every peer gets the changes in their order (`mhub.cluster.table`)
+
+        f FILTER             somebody here has subscribed: 1, + 2 if a lasting session has
+        s $share/NAME/FILTER a group has members here: 1, + 2 if one of them lasts, + 4 for each
+                             that is connected
+        c CLIENT_ID          the session is here; the stamp of its last CONNECT, which decides
+
+    forward() a message, once to each peer that wants it; what came from a peer goes no further
+
+A hub without a cluster has no Peers, and pays nothing for it.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Final
+
+from mhub.core.hlc import Clock
+from mhub.core.ledger import Keeping
+from mhub.core.peer import Entry, Peer, PeerLimits, Waiting
+from mhub.core.ports import Neighbours
+from mhub.core.router import Route, reserved
+from mhub.core.shared import Group
+from mhub.wire.publish import Publish
+from mhub.wire.topics import split_share
+
+if TYPE_CHECKING:
+    from mhub.core.filters import Leaf
+    from mhub.core.hub import Hub
+
+FILTER: Final = "f"
+SHARE: Final = "s"
+CLIENT: Final = "c"
+
+WANTED: Final = 1
+LASTING: Final = 2
+
+LOG: Final = 20_000
+"""Changes of the table that are remembered, for peers whose link was down for a moment."""
+
+SHARES: Final = 255
+"""Names of groups that one record can carry."""
+
+UID_BITS: Final = 40
+
+
+class Change:
+    def __init__(self, number: int, name: str, value: int) -> None:
+        self.number = number
+        self.name = name
+        self.value = value  # 0: removed
+
+
+class Peers:
+    def __init__(
+        self, hub: "Hub", node: str, clock: Clock, neighbours: Neighbours, limits: PeerLimits
+    ) -> None:
+        self.hub = hub
+        self.node = node
+        self.clock = clock
+        self.neighbours = neighbours
+        self.limits = limits
+        self.local_first = False
+        self.suback_waits = True
+        self.sessions = True  # one session for each client id in the whole cluster
+        self.peers: dict[str, Peer] = {}
+        self.all: list[Peer] = []
+        self.table: dict[str, int] = {}
+        self.routes = 0  # of the table's names
+        self.number = 0
+        self.log: deque[Change] = deque()
+        self.last_uid = 0
+        self.notes: dict[str, str] = {}  # what the store had at the start
+        self.moving = 0  # sessions that move here or from here
+
+    def start(self, uid_tag: int) -> None:
+        """Names of messages begin with a number that is this process's own."""
+        self.last_uid = uid_tag << UID_BITS
+
+    # Who there is
+
+    def meet(self, name: str) -> Peer:
+        """The peer of a name, made if there is none."""
+        peer = self.peers.get(name)
+        if peer is None:
+            peer = Peer(self.hub, name, self.limits)
+            peer.life = self.hub.token()
+            if self.hub.ledger is not None:
+                peer.sid = self.hub.ledger.line(name)
+            peer.reserve()
+            self._take_in(peer)
+        return peer
+
+    def recall(self, name: str, sid: int, life: str, reserved: int, heard: str) -> Peer:
+        """A peer that the store remembers."""
+        peer = Peer(self.hub, name, self.limits)
+        peer.sid = sid
+        peer.life = life
+        peer.last_n = reserved
+        peer.heard_life, _, n = heard.partition(" ")
+        peer.heard_n = int(n or 0)
+        peer.safe_n = peer.heard_n
+        self._take_in(peer)
+        return peer
+
+    def _take_in(self, peer: Peer) -> None:
+        self.peers[peer.name] = peer
+        self.all.append(peer)
+
+    def forget(self, peer: Peer) -> int:
+        """As if it had never been; how many messages were kept for it."""
+        self.withdraw(peer, True)
+        peer.clients = {}
+        dropped = peer.forget_line()
+        ledger = self.hub.ledger
+        if ledger is not None:
+            ledger.end_line(peer.sid)
+            ledger.note("line/" + peer.name, "")
+            ledger.note("heard/" + peer.name, "")
+        del self.peers[peer.name]
+        self.all.remove(peer)
+        return dropped
+
+    # The table
+
+    def announce(self, name: str, value: int) -> None:
+        """Something here is different from now on; 0: it is not there any more."""
+        old = self.table.get(name, 0)
+        if old == value:
+            return
+        if value:
+            self.table[name] = value
+        else:
+            del self.table[name]
+        if not name.startswith(CLIENT) and (not old or not value):
+            self.routes += 1 if value else -1
+        self.number += 1
+        self.log.append(Change(self.number, name, value))
+        if len(self.log) > LOG:
+            self.log.popleft()
+
+    def interest(self, topic_filter: str, leaf: "Leaf | None") -> None:
+        """The local subscribers of a filter may have changed."""
+        value = 0
+        if leaf is not None and leaf.subscriptions and not reserved(topic_filter):
+            value = WANTED | LASTING if leaf.lasting else WANTED
+        self.announce(FILTER + topic_filter, value)
+
+    def group_changed(self, group: Group) -> None:
+        """Its local members, or how many of them are connected, may have changed."""
+        group.recount()
+        value = 0
+        if group.members and not reserved(group.topic_filter):
+            value = WANTED | (LASTING if group.lasting else 0) | group.live << 2
+        self.announce(SHARE + group.full_name, value)
+
+    def since(self, number: int) -> list[Change] | None:
+        """The changes behind a number; None if they are not remembered any more."""
+        if number == self.number:
+            return []
+        if number > self.number or not self.log or self.log[0].number > number + 1:
+            return None
+        first = self.log[0].number
+        return [self.log[index] for index in range(number + 1 - first, len(self.log))]
+
+    def wait_for_table(self) -> Keeping | None:
+        """What waits until every peer knows our table as it is now; None: all do."""
+        if not self.suback_waits:
+            return None
+        keeping: Keeping | None = None
+        for peer in self.all:
+            if peer.up and peer.patient and peer.knows < self.number:
+                if keeping is None:
+                    keeping = Keeping()
+                keeping.remote += 1
+                peer.awaiting.append(Waiting(self.number, keeping))
+        return keeping
+
+    def wait_for_lines(self) -> Keeping | None:
+        """What waits until every peer has all that was sent to it; None: all have."""
+        keeping = Keeping()
+        for peer in self.all:
+            peer.wait_for_line(keeping)
+        return keeping if keeping.remote else None
+
+    # What peers say
+
+    def learn(self, peer: Peer, name: str, value: int) -> None:
+        """A peer's table has changed."""
+        kind = name[:1]
+        rest = name[1:]
+        if kind == CLIENT:
+            if value:
+                peer.clients[rest] = value
+                self.clock.saw(value)
+            else:
+                peer.clients.pop(rest, None)
+            self.neighbours.owned(peer, rest, value)
+            return
+        old = peer.routes.get(name, 0)
+        if value:
+            peer.routes[name] = value
+        else:
+            peer.routes.pop(name, None)
+        if self.hub.ledger is not None and (old ^ value) & LASTING:
+            # A restart must not forget what to keep for a peer that is away.
+            self.hub.ledger.peer_wants(peer.sid, rest, bool(value & LASTING))
+        self._route(peer, name, value)
+
+    def learn_again(self, peer: Peer, name: str) -> None:
+        """What the store remembers of a peer's table."""
+        peer.routes[name] = WANTED | LASTING
+        self._route(peer, name, WANTED | LASTING)
+
+    def _route(self, peer: Peer, name: str, value: int) -> None:
+        router = self.hub.router
+        if name.startswith(FILTER):
+            router.route_to_peer(name[1:], peer, value != 0)
+        elif name.startswith(SHARE):
+            share, topic_filter = split_share(name[1:])
+            router.share_with_peer(share, topic_filter, peer, value)
+
+    def withdraw(self, peer: Peer, all_of_it: bool) -> None:
+        """Nothing more goes to a peer; but what its lasting sessions want, unless all_of_it."""
+        for name, value in list(peer.routes.items()):
+            if all_of_it or not value & LASTING:
+                self._route(peer, name, 0)
+                if all_of_it:
+                    del peer.routes[name]
+
+    def restore_routes(self, peer: Peer) -> None:
+        """A peer that was given up is back."""
+        for name, value in peer.routes.items():
+            self._route(peer, name, value)
+
+    def elsewhere(self, client_id: str) -> bool:
+        """Whether another node, there or not, has or had a session of this name."""
+        if self.sessions:
+            for peer in self.all:
+                if client_id in peer.clients:
+                    return True
+        return False
+
+    # Messages
+
+    def refuses(self, route: Route) -> bool:
+        """Whether a QoS 1 or 2 message cannot be taken, as the line to a peer is full."""
+        if not self.limits.refuse_when_full or route.peers is None:
+            return False
+        return any(peer.full() for peer in route.peers)
+
+    def forward(self, message: Publish, route: Route) -> None:
+        """Send a client's message to those peers that want it, before anybody here has it."""
+        self.name(message)
+        shares = self._shares(route)
+        if route.peers is not None:
+            for peer in route.peers:
+                names = shares.pop(peer, None) if shares is not None else None
+                self._put(peer, message, True, names)
+        if shares is not None:
+            for peer, names in shares.items():
+                self._put(peer, message, False, names)
+        if message.retain:
+            # The others only keep it; those without a link ask for it when they are back.
+            for peer in self.all:
+                if (
+                    peer.up
+                    and (route.peers is None or peer not in route.peers)
+                    and (shares is None or peer not in shares)
+                ):
+                    peer.put(message, False, None)
+
+    def _put(self, peer: Peer, message: Publish, plain: bool, names: list[str] | None) -> None:
+        if names is not None and len(names) > SHARES:
+            peer.put(message, plain, names[:SHARES])
+            self._put(peer, message, False, names[SHARES:])
+        else:
+            peer.put(message, plain, names)
+
+    def _shares(self, route: Route) -> dict[Peer, list[str]] | None:
+        """The groups whose turn is a peer's; the others choose among their members here."""
+        chosen: dict[Peer, list[str]] | None = None
+        for group in route.groups:
+            peer = group.choose_peer(self.local_first) if group.peers is not None else None
+            group.elsewhere = peer is not None
+            if peer is not None:
+                if chosen is None:
+                    chosen = {}
+                chosen.setdefault(peer, []).append(group.full_name)
+        return chosen
+
+    def name(self, message: Publish) -> int:
+        """A message's name in the cluster."""
+        if not message.uid:
+            self.last_uid += 1
+            message.uid = self.last_uid
+        return message.uid
+
+    def pass_on(self, message: Publish, group: Group) -> bool:
+        """A message of a group that has no members here any more; False if no node has any."""
+        peer = group.choose_peer(False) if group.peers is not None else None
+        if peer is None:
+            return False
+        self.name(message)
+        peer.put(message, False, [group.full_name])
+        return True
+
+    def flush(self) -> None:
+        if self.moving:
+            self.neighbours.turn()
+        for peer in self.all:
+            if peer.up:
+                if peer.told < self.number:
+                    self.neighbours.tell(peer)
+                peer.flush()
+
+    # From the store
+
+    def revive(self, peer: Peer, entry: Entry) -> None:
+        """A message that was kept for a peer."""
+        peer.waiting.append(entry)
+        peer.queued += 1
+        peer.queued_bytes += entry.size()

@@ -1,0 +1,136 @@
+"""Who has the keys of a prefix: one broker at a time, or one that adopts what a dead one left.
+
+    owner         goes `lease_s` after its holder was killed or cut off; which renews it till then
+    applied_by    in the hash `meta`: who was the last to become the owner, for good
+
+`owner` keeps others from coming in; `applied_by` keeps the one before from changing anything, when
+it comes back after its lease has lapsed and somebody took it.  If nobody did, it goes on.
+"""
+
+import os
+import socket
+from secrets import token_hex
+from typing import Any, Final
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall, deferLater
+
+from mhub.core import journal
+from mhub.store import redis_lua as lua
+from mhub.store.contract import StoreBroken, StoreError, StoreTaken
+from mhub.store.redis_link import RedisLink
+from mhub.store.redis_records import Answer
+
+_ADOPTER: Final = b"adopter: "
+"""What `owner` begins with while it is not the broker itself; no name of a host has this."""
+
+
+class StillOwned(StoreError):
+    """Somebody has the lease."""
+
+    def __init__(self, name: str, owner: bytes) -> None:
+        self.by_adopter = owner.startswith(_ADOPTER)
+        self.who = owner.removeprefix(_ADOPTER).decode("utf-8", "replace").rpartition(" ")[0]
+        doing = "taken over" if self.by_adopter else "used"
+        super().__init__(f"{name}: it is being {doing} by {self.who}")
+
+
+class NothingThere(StoreError):
+    """There is nothing to adopt."""
+
+
+class RedisLease:
+    def __init__(self, reactor: Any, link: RedisLink, lease_s: float, adopts: bool = False) -> None:
+        self._reactor = reactor
+        self._link = link
+        self._lease_s = lease_s
+        self._adopts = adopts
+        self._token = token_hex(8).encode()
+        self._waiting: Deferred[None] | None = None  # for another owner to go
+        self._renewal = LoopingCall(self._go_on)
+        self._renewal.clock = reactor
+        self.owner = b""
+        self.lease_ms = b"%d" % (lease_s * 1000)
+
+    async def wait(self) -> tuple[bool, int]:
+        """Become the owner.  Returns whether to recount refs, and the server's time.
+
+        Whoever was killed does not renew its lease; who still has it by then is alive.  One that
+        adopts is done after some time, so then this may be called again.
+        """
+        deadline = self._reactor.seconds() + 1.25 * self._lease_s
+        while True:
+            try:
+                return await self.take()
+            except StillOwned as held:
+                if self._reactor.seconds() > deadline:
+                    if held.by_adopter:
+                        raise
+                    raise StoreBroken(
+                        f"{self._link.name}: in use by {held.who}; each broker needs its own prefix"
+                    ) from None
+            self._waiting = deferLater(self._reactor, self._lease_s / 20)
+            await self._waiting
+
+    async def take(self) -> tuple[bool, int]:
+        """As wait(), but if somebody else is the owner, fail at once."""
+        # Not before: a process that goes to the background has another id then.
+        who = b"%b pid %d %b" % (socket.gethostname().encode(), os.getpid(), self._token)
+        self.owner = _ADOPTER + who if self._adopts else who
+        name = self._link.name
+        known = b"%d" % journal.SCHEMA
+        adopts = b"%d" % self._adopts
+        answer = Answer(
+            await self._link.run(lua.OPEN, self._token, self.owner, self.lease_ms, known, adopts)
+        )
+        outcome = answer.number()
+        if outcome == 1:
+            raise StoreBroken(
+                f"{name}: schema {answer.large()} is of a newer mhub; this one knows"
+                f" {journal.SCHEMA}"
+            )
+        if outcome == 2:
+            raise StillOwned(name, answer.text())
+        if outcome == 3:
+            raise NothingThere(f"{name}: there are no sessions")
+        if not self._renewal.running:
+            self._renewal.start(self._lease_s / 4, now=False).addErrback(lambda _: None)
+        return answer.number() != 0, answer.large()
+
+    async def run(self, script: str, *arguments: bytes) -> int:
+        """What a script answers that changes something, for its owner only."""
+        answer: int = await self._link.run(script, self._token, *arguments)
+        name = self._link.name
+        if answer == -1:
+            raise StoreTaken(
+                f"{name}: another broker uses it now: this one was cut off for longer than"
+                f" {self._lease_s:g} s, or both have the same prefix; nothing is stored until this"
+                " broker starts again"
+            )
+        if answer == -2:
+            raise StoreBroken(
+                f"{name}: it has lost its contents, by a restart without appendonly or by"
+                " FLUSHDB; nothing is stored until this broker starts again"
+            )
+        return answer
+
+    async def renew(self) -> None:
+        """Also says whether it was ours all the time."""
+        await self.run(lua.RENEW, self.owner, self.lease_ms)
+
+    async def close(self) -> None:
+        """Give it back, for the next one to take at once."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+        if self._renewal.running:
+            self._renewal.stop()
+            try:
+                await self.run(lua.RENEW, self.owner, b"0")
+            except StoreError:
+                pass  # it goes by itself
+
+    async def _go_on(self) -> None:
+        try:
+            await self.renew()
+        except (StoreError, CancelledError):
+            pass  # the next commit says so

@@ -1,0 +1,212 @@
+"""Clients of a simulated cluster: they come back to any node, and write down what happened.
+
+They behave as MQTT 3.1.1 asks of clients with a session to keep: what was not acknowledged is sent
+again after a reconnect, and QoS 2 state is forgotten when the broker says that it has none.
+"""
+
+import itertools
+from typing import Any
+
+from mhub.core.connection import CLOSED
+from tests.cluster.simulation import SimNode, Simulation
+from tests.core.world import Client
+from tests.helpers import packets as p
+from tests.helpers.packets import Packet
+
+
+class SimClient:
+    clean = False
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        self.sim = sim
+        self.name = name
+        self.node: SimNode
+        self.boot = 0
+        self.client: Client | None = None
+        self.ready = False
+        self.waits_until = 0.0
+        self.home: str | None = None  # the only node it goes to, if not None
+        self.connects = 0
+        self.lost_sessions = 0  # how often a broker did not know it any more
+        self.stopped = False
+        sim.later(sim.random.uniform(0.0, 0.2), self._act)
+
+    # Being connected
+
+    def _act(self) -> None:
+        sim = self.sim
+        if self.client is not None and (
+            self.client.outlet.closed or self.client.connection.state == CLOSED
+        ):
+            self.drop()
+        if self.client is None:
+            self._connect()
+        else:
+            self.read()
+            if self.client is not None and self.ready and not self.stopped:
+                self.work()
+        sim.later(sim.random.uniform(0.02, 0.2), self._act)
+
+    def drop(self) -> None:
+        """The connection is gone; it comes back after a moment."""
+        self.client = None
+        self.ready = False
+        self.waits_until = self.sim.now + self.sim.random.uniform(0.0, 1.0)
+
+    def _connect(self) -> None:
+        if self.sim.now < self.waits_until:
+            return
+        names = [self.home] if self.home is not None else sorted(self.sim.nodes)
+        self.node = self.sim.nodes[self.sim.random.choice(names)]
+        if not self.node.up:
+            return
+        self.connects += 1
+        self.client = self.node.open()
+        self.sim.note(self.name, f"connects to {self.node.name}")
+        self.send(p.connect(self.name, 4, clean=self.clean, **self.will()))
+
+    def will(self) -> dict[str, Any]:
+        return {}
+
+    def send(self, *data: bytes) -> None:
+        if self.client is not None and not self.client.outlet.closed:
+            self.node.send(self.client, *data)
+
+    def lose(self) -> None:
+        """The network takes the connection away."""
+        if self.client is not None:
+            if not self.client.outlet.closed:
+                self.node.lose(self.client)
+            self.drop()
+
+    def read(self) -> None:
+        if self.client is None:
+            return
+        for packet in self.client.take():
+            if packet.type == "CONNACK":
+                assert packet.reason == 0, packet
+                if self.connects > 1 and not packet.session_present and not self.clean:
+                    self.lost_sessions += 1
+                self.ready = True
+                known = "with" if packet.session_present else "without"
+                self.sim.note(self.name, f"is on {self.node.name} {known} its session")
+                self.welcome(bool(packet.session_present))
+            else:
+                self.on_packet(packet)
+
+    def welcome(self, present: bool) -> None: ...
+
+    def on_packet(self, packet: Packet) -> None: ...
+
+    def work(self) -> None: ...
+
+
+class Publisher(SimClient):
+    def __init__(self, sim: Simulation, name: str, qos: int, retain: bool) -> None:
+        super().__init__(sim, name)
+        self.qos = qos
+        self.retain = retain
+        self.sent = 0
+        self.waiting: dict[int, int] = {}  # packet id -> number of the message
+        self.releasing: dict[int, int] = {}  # the same after PUBREC
+        self.acknowledged: dict[int, float] = {}
+        self.may_double: set[int] = set()
+        self._pids = itertools.cycle(range(1, 60_000))
+
+    def welcome(self, present: bool) -> None:
+        if not present:
+            # The broker cannot know any more what it has taken of these.
+            self.may_double |= set(self.waiting.values())
+            self.releasing = {}
+        for pid in self.releasing:
+            self.send(p.pubrel(pid))
+        for pid, number in list(self.waiting.items()):
+            self.send(self._packet(pid, number, True))
+
+    def _packet(self, pid: int, number: int, dup: bool) -> bytes:
+        payload = f"{self.name} {number}".encode()
+        return p.publish(f"t/{self.name}", payload, self.qos, pid, self.retain, dup)
+
+    def work(self) -> None:
+        for _ in range(self.sim.random.randrange(0, 3)):
+            if len(self.waiting) + len(self.releasing) >= 10:
+                break
+            self.sent += 1
+            pid = next(self._pids)
+            self.waiting[pid] = self.sent
+            self.send(self._packet(pid, self.sent, False))
+
+    def on_packet(self, packet: Packet) -> None:
+        pid = packet.pid
+        assert pid is not None, packet
+        if packet.type == "PUBACK":
+            self.acknowledged[self.waiting.pop(pid)] = self.sim.now
+        elif packet.type == "PUBREC":
+            number = self.waiting.pop(pid, None)
+            if number is not None:
+                self.acknowledged[number] = self.sim.now
+                self.releasing[pid] = number
+            self.send(p.pubrel(pid))
+        elif packet.type == "PUBCOMP":
+            self.releasing.pop(pid, None)
+        else:
+            raise AssertionError(packet)
+
+    def idle(self) -> bool:
+        return not self.waiting and not self.releasing
+
+
+class Subscriber(SimClient):
+    def __init__(self, sim: Simulation, name: str, qos: int, topic_filter: str) -> None:
+        super().__init__(sim, name)
+        self.qos = qos
+        self.topic_filter = topic_filter
+        self.subscribed = False
+        self.got: dict[str, list[int]] = {}
+        self.lives: dict[str, list[int]] = {}  # in which of its sessions each came
+        self.open: set[int] = set()  # QoS 2 packet ids before PUBREL
+
+    def welcome(self, present: bool) -> None:
+        if not present:
+            self.open = set()
+            self.send(p.subscribe(1, (self.topic_filter, self.qos)))
+
+    def on_packet(self, packet: Packet) -> None:
+        if packet.type == "PUBLISH":
+            assert packet.pid is not None
+            name, number = packet.payload.decode().split()
+            # A retained message comes for the subscription, whether it came before or not.
+            if not packet.retain and (packet.qos < 2 or packet.pid not in self.open):
+                self.got.setdefault(name, []).append(int(number))
+                self.lives.setdefault(name, []).append(self.lost_sessions)
+            if packet.qos == 1:
+                self.send(p.puback(packet.pid))
+            else:
+                self.open.add(packet.pid)
+                self.send(p.pubrec(packet.pid))
+        elif packet.type == "PUBREL":
+            assert packet.pid is not None
+            self.open.discard(packet.pid)
+            self.send(p.pubcomp(packet.pid))
+        else:
+            assert packet.type == "SUBACK", packet
+            self.subscribed = True
+
+
+class Mortal(SimClient):
+    """It leaves a will each time it connects, and never says goodbye."""
+
+    clean = True
+
+    def __init__(self, sim: Simulation, name: str) -> None:
+        super().__init__(sim, name)
+        self.died: dict[int, tuple[SimNode, int]] = {}  # number of a connection -> where it ended
+
+    def will(self) -> dict[str, Any]:
+        payload = f"{self.name} {self.connects}".encode()
+        return {"will": (f"w/{self.name}", payload, 2)}
+
+    def lose(self) -> None:
+        if self.client is not None and self.ready and not self.client.outlet.closed:
+            self.died[self.connects] = (self.node, self.node.boot)
+        super().lose()

@@ -1,0 +1,326 @@
+"""A whole cluster in one process: hubs, nodes and stores, with a clock and a network of the test's.
+
+    sim = Simulation(seed, names)    everything that happens comes from the seed
+    sim.run(seconds)                 events in the order of their times
+    sim.nodes["a"].crash() / .start()
+    sim.cut("a", "b")                the link breaks; what was under way is lost
+    sim.split({"a"}, {"b", "c"})     nothing passes, and nobody is told; sim.heal() ends it
+
+What a node had on its disk survives a crash: only batches whose commit was finished.  Each node
+has its own idea of the time of day.
+"""
+
+import heapq
+import itertools
+import random
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from mhub.cluster.node import Node, NodeSettings
+from mhub.core.connection import CLOSED
+from mhub.core.hlc import Clock
+from mhub.core.limits import Limits
+from mhub.core.peer import PeerLimits
+from mhub.core.peers import Peers
+from mhub.store.memory import MemoryStore
+from tests.core.disk import EPOCH, Disk
+from tests.core.world import START, Client, World
+
+TICK_S = 0.25
+
+
+class Channel:
+    """One end of a link."""
+
+    def __init__(self, sim: "Simulation", owner: "SimNode", far: "SimNode", dialled: bool) -> None:
+        self.sim = sim
+        self.owner = owner
+        self.boot = owner.boot
+        self.far_name = far.name
+        self.dialled = dialled
+        self.address = far.address
+        self.closed = False
+        self.lost = False
+        self.other: Channel
+        self.coming: deque[tuple[int, bytes] | None] = deque()  # None: the other end is closed
+        self.last_at = 0.0
+
+    def send(self, kind: int, body: bytes) -> None:
+        if not self.closed:
+            self.sim.stats["parcels"] += 1
+            self.other.arrives((kind, body))
+
+    def close(self, text: str) -> None:
+        if not self.closed:
+            self.closed = True
+            self.other.arrives(None)
+
+    def arrives(self, parcel: tuple[int, bytes] | None) -> None:
+        """Something is on its way to this end."""
+        self.coming.append(parcel)
+        self.last_at = max(self.last_at, self.sim.now + self.sim.delay())
+        self.sim.at(self.last_at, self._arrive)
+
+    def _arrive(self) -> None:
+        if self.lost or not self.coming:
+            return
+        if self.sim.apart(self.owner.name, self.far_name):
+            self.sim.at(self.sim.now + 0.1, self._arrive)
+            return
+        parcel = self.coming.popleft()
+        if self.closed or self.owner.boot != self.boot or self.owner.node is None:
+            return
+        if parcel is None:
+            self.break_off("the other side closed it")
+        else:
+            self.owner.enter()
+            self.owner.node.received(self, *parcel)
+            self.owner.leave()
+
+    def break_off(self, text: str) -> None:
+        self.lost = True
+        if not self.closed and self.owner.boot == self.boot and self.owner.node is not None:
+            self.closed = True
+            self.owner.enter()
+            self.owner.node.lost(self, text)
+            self.owner.leave()
+
+
+class SimNode:
+    def __init__(self, sim: "Simulation", name: str, durable: bool, skew_s: float) -> None:
+        self.sim = sim
+        self.name = name
+        self.address = f"{name}:7883"
+        self.skew_s = skew_s
+        self.durable = durable
+        self.store = MemoryStore()
+        self.boot = 0
+        self.node: Node | None = None
+        self.world: World
+        self.disk: Disk | None = None
+        self.clients: list[Client] = []
+        self._stepping = False
+        self.lines: list[str] = []
+
+    @property
+    def up(self) -> bool:
+        return self.node is not None
+
+    def clock(self) -> float:
+        return START + self.sim.now
+
+    def start(self) -> None:
+        self.boot += 1
+        sim = self.sim
+        self.world = World(sys_interval_s=0.0)
+        self.world.now = self.clock()
+        instance = f"{self.name}{self.boot}"
+        tokens = itertools.count(1)
+        hub = self.world.hub
+        hub.token = lambda: f"{instance}-{next(tokens)}"
+        hub.tick(self.world.now)
+        settings = NodeSettings("sim", self.name, self.address)
+        settings.instance = instance
+        settings.version = "0"
+        settings.dead_s = 6.0
+        settings.retry_max_s = 3.0
+        chance = random.Random(f"{sim.seed} {instance}")
+        node = Node(hub, settings, self, self.clock, chance, self.log, self.limits)
+        epoch = EPOCH + self.skew_s
+        peers = Peers(hub, self.name, Clock(self.name, epoch), node, PeerLimits())
+        peers.start(sim.next_tag())
+        hub.join(peers)
+        self._stepping = False
+        self.disk = Disk(self.world, self.store) if self.durable else None
+        node.seeds = [other for other in sim.addresses if other != self.address]
+        node.recall()
+        self.node = node
+        self._tick(self.boot)
+        self.leave()
+
+    def limits(self, name: str) -> Limits:
+        return Limits()
+
+    def log(self, text: str) -> None:
+        self.lines.append(f"{self.sim.now:.2f} {text}")
+        self.sim.note(self.name, text)
+
+    def crash(self) -> None:
+        """Nothing of it is left but its disk."""
+        self.sim.note(self.name, "crashes")
+        self.node = None
+        self.boot += 1
+        for client in self.clients:
+            client.outlet.closed = True
+        self.clients = []
+        for channel in self.sim.channels:
+            if channel.owner is self and not channel.closed:
+                channel.closed = True
+                channel.other.arrives(None)
+        self.sim.channels = [c for c in self.sim.channels if c.owner is not self]
+
+    # A turn
+
+    def enter(self) -> None:
+        self.world.now = self.clock()
+        self.world.hub.now = self.world.now
+
+    def leave(self) -> None:
+        """The end of something that happened: what the hub put off goes on, the disk works."""
+        if self.node is None:
+            return
+        self.world.settle()
+        if self.disk is not None and self.disk.busy() and not self._stepping:
+            self._stepping = True
+            boot = self.boot
+            delay = self.sim.random.uniform(0.001, 0.05)
+            self.sim.at(self.sim.now + delay, lambda: self._step(boot))
+
+    def _step(self, boot: int) -> None:
+        if boot != self.boot or self.disk is None:
+            return
+        self._stepping = False
+        self.enter()
+        self.disk.step()
+        self.leave()
+
+    def _tick(self, boot: int) -> None:
+        if boot != self.boot or self.node is None:
+            return
+        self.enter()
+        self.world.hub.tick(self.world.now)
+        self.node.tick(self.world.now)
+        self.world.hub.flush()
+        self.leave()
+        self.sim.at(self.sim.now + TICK_S, lambda: self._tick(boot))
+
+    # Dialer
+
+    def dial(self, address: str) -> None:
+        boot = self.boot
+        self.sim.at(self.sim.now + self.sim.delay() * 2, lambda: self._dial(address, boot))
+
+    def _dial(self, address: str, boot: int) -> None:
+        node = self.node
+        if boot != self.boot or node is None:
+            return
+        far = self.sim.nodes[address.split(":")[0]]
+        if far.node is None or self.sim.apart(self.name, far.name):
+            text = "no answer"
+        else:
+            text = far.node.refusal(node.hello()) or node.refusal(far.node.hello())
+        if text or far.node is None:
+            self.enter()
+            node.dial_failed(address, text)
+            self.leave()
+            return
+        here, there = Channel(self.sim, self, far, True), Channel(self.sim, far, self, False)
+        here.other, there.other = there, here
+        self.sim.channels += [here, there]
+        ours, theirs = node.hello(), far.node.hello()
+        far.enter()
+        far.node.opened(there, ours)
+        far.leave()
+        self.enter()
+        node.opened(here, theirs)
+        self.leave()
+
+    # Clients
+
+    def open(self, version: int = 4, **limits: Any) -> Client:
+        self.enter()
+        client = self.world.open(version, **limits)
+        self.clients = [c for c in self.clients if c.connection.state != CLOSED]
+        self.clients.append(client)
+        return client
+
+    def send(self, client: Client, *data: bytes) -> None:
+        self.enter()
+        client.send(*data)
+        self.leave()
+
+    def lose(self, client: Client) -> None:
+        self.enter()
+        client.lose()
+        self.leave()
+
+
+class Simulation:
+    def __init__(
+        self, seed: int, names: str = "abc", durable: bool = True, skew_s: float = 30.0
+    ) -> None:
+        self.seed = seed
+        self.random = random.Random(seed)
+        self.now = 0.0
+        self.slow = 0.01
+        self.stats = {"parcels": 0}
+        self.history: list[str] = []
+        self.channels: list[Channel] = []
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._order = itertools.count()
+        self._tags = itertools.count(1)
+        self._groups: list[set[str]] = []
+        self.nodes = {
+            name: SimNode(self, name, durable, self.random.uniform(-skew_s, skew_s))
+            for name in names
+        }
+        self.addresses = [node.address for node in self.nodes.values()]
+
+    def next_tag(self) -> int:
+        return next(self._tags)
+
+    def note(self, who: str, text: str) -> None:
+        self.history.append(f"{self.now:8.3f} {who}: {text}")
+
+    def start(self) -> None:
+        for node in self.nodes.values():
+            node.start()
+
+    def delay(self) -> float:
+        return self.random.uniform(0.0005, self.slow)
+
+    def at(self, when: float, what: Callable[[], None]) -> None:
+        heapq.heappush(self._events, (when, next(self._order), what))
+
+    def later(self, seconds: float, what: Callable[[], None]) -> None:
+        self.at(self.now + seconds, what)
+
+    def run(self, seconds: float) -> None:
+        end = self.now + seconds
+        while self._events and self._events[0][0] <= end:
+            self.now, _, what = heapq.heappop(self._events)
+            what()
+        self.now = end
+
+    # Faults
+
+    def apart(self, one: str, other: str) -> bool:
+        return any((one in group) != (other in group) for group in self._groups)
+
+    def split(self, *groups: set[str]) -> None:
+        self.note("sim", "split " + " | ".join("".join(sorted(group)) for group in groups))
+        self._groups = list(groups)
+
+    def heal(self) -> None:
+        if self._groups:
+            self.note("sim", "healed")
+        self._groups = []
+
+    def cut(self, one: str, other: str) -> None:
+        """The link between two nodes breaks, with all that is on its way."""
+        self.note("sim", f"cut {one}-{other}")
+        for channel in list(self.channels):
+            if channel.owner.name == one and channel.far_name == other and not channel.closed:
+                channel.break_off("reset")
+                channel.other.break_off("reset")
+
+    def whole(self) -> bool:
+        """Whether all nodes are up and know each other."""
+        count = len(self.nodes) - 1
+        return all(
+            node.node is not None
+            and len(node.node.channels) == count
+            and all(member.state == "up" for member in node.node.members.values())
+            for node in self.nodes.values()
+        )

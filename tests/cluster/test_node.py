@@ -1,0 +1,136 @@
+"""Nodes that find each other, and what passes between them: in one process, step by step."""
+
+from typing import Any
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from tests.cluster.simulation import SimNode, Simulation
+from tests.core.world import Client
+from tests.helpers import packets as p
+
+
+class Case(SynchronousTestCase):
+    def cluster(self, names: str = "abc", **options: Any) -> Simulation:
+        sim = Simulation(1, names, **options)
+        sim.start()
+        sim.run(3.0)
+        self.assertTrue(sim.whole(), [n.lines for n in sim.nodes.values()])
+        return sim
+
+    def connect(self, node: SimNode, client_id: str, version: int = 4, **options: Any) -> Client:
+        client = node.open(version)
+        node.send(client, p.connect(client_id, version, **options))
+        node.sim.run(1.0)
+        client.connack = client.next("CONNACK")
+        self.assertEqual(client.connack.reason, 0)
+        return client
+
+    def subscribe(self, node: SimNode, client: Client, topic_filter: str, qos: int = 0) -> None:
+        node.send(client, p.subscribe(1, (topic_filter, qos), version=client.version))
+        node.sim.run(1.0)
+        self.assertEqual(client.next("SUBACK").pid, 1)
+
+
+class PublishTests(Case):
+    def test_a_message_reaches_subscribers_on_other_nodes(self) -> None:
+        for qos in (0, 1, 2):
+            for durable in (False, True):
+                with self.subTest(qos=qos, durable=durable):
+                    sim = self.cluster(durable=durable)
+                    a, b = sim.nodes["a"], sim.nodes["b"]
+                    subscriber = self.connect(b, "s")
+                    self.subscribe(b, subscriber, "t/#", qos)
+                    publisher = self.connect(a, "p")
+                    a.send(publisher, p.publish("t/1", b"x", qos, 7 if qos else None))
+                    sim.run(1.0)
+                    found = subscriber.take()
+                    self.assertEqual([(f.payload, f.qos) for f in found], [(b"x", qos)])
+                    replies = [packet.type for packet in publisher.take()]
+                    self.assertEqual(replies, [[], ["PUBACK"], ["PUBREC"]][qos])
+
+    def test_what_no_peer_wants_causes_no_traffic(self) -> None:
+        sim = self.cluster()
+        a = sim.nodes["a"]
+        publisher = self.connect(a, "p")
+        assert a.node is not None
+        before = [peer.messages_sent for peer in a.node.peers.all]
+        for n in range(100):
+            a.send(publisher, p.publish("t/1", b"x", 1, n + 1))
+        self.assertEqual([peer.messages_sent for peer in a.node.peers.all], before)
+        self.assertEqual(len(publisher.take()), 100)
+
+    def test_retained_messages_are_everywhere(self) -> None:
+        sim = self.cluster()
+        a, c = sim.nodes["a"], sim.nodes["c"]
+        publisher = self.connect(a, "p")
+        a.send(publisher, p.publish("r/1", b"x", 1, 1, True))
+        a.send(publisher, p.publish("r/2", b"y", 0, None, True))
+        sim.run(1.0)
+        late = self.connect(c, "s")
+        c.send(late, p.subscribe(1, ("r/#", 1)))
+        sim.run(1.0)
+        found = {f.topic: f.payload for f in late.take() if f.type == "PUBLISH"}
+        self.assertEqual(found, {"r/1": b"x", "r/2": b"y"})
+
+    def test_one_member_of_a_shared_group_in_the_whole_cluster(self) -> None:
+        sim = self.cluster()
+        members = []
+        for name in "abc":
+            node = sim.nodes[name]
+            member = self.connect(node, "m" + name)
+            self.subscribe(node, member, "$share/g/t/#", 1)
+            members.append((node, member))
+        a = sim.nodes["a"]
+        publisher = self.connect(a, "p")
+        for n in range(30):
+            a.send(publisher, p.publish("t/1", str(n).encode(), 1, n + 1))
+            sim.run(0.1)
+        counts = []
+        everything = []
+        for _, member in members:
+            payloads = [int(packet.payload) for packet in member.take()]
+            counts.append(len(payloads))
+            everything += payloads
+        self.assertEqual(sorted(everything), list(range(30)))
+        self.assertEqual(counts, [10, 10, 10])
+
+
+class SessionTests(Case):
+    def test_a_second_connection_on_another_node_takes_over(self) -> None:
+        sim = self.cluster()
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        first = self.connect(a, "c", 5)
+        self.connect(b, "c", 5)
+        packet = first.take()[-1]
+        self.assertEqual((packet.type, packet.reason), ("DISCONNECT", 0x8E))
+        self.assertEqual(sorted(n.name for n in sim.nodes.values() if n.world.hub.sessions), ["b"])
+
+    def test_a_session_moves_with_all_it_has(self) -> None:
+        for durable in (False, True):
+            with self.subTest(durable=durable):
+                sim = self.cluster(durable=durable)
+                a, b, c = (sim.nodes[name] for name in "abc")
+                client = self.connect(a, "s", clean=False)
+                self.subscribe(a, client, "t/#", 2)
+                a.lose(client)
+                publisher = self.connect(c, "p")
+                for n in range(1, 1001):
+                    c.send(publisher, p.publish("t/1", str(n).encode(), 1 + n % 2, n))
+                sim.run(2.0)
+                again = self.connect(b, "s", clean=False)
+                self.assertTrue(again.connack and again.connack.session_present)
+                got = []
+                for _ in range(200):
+                    for packet in again.take():
+                        if packet.type == "PUBLISH":
+                            got.append(int(packet.payload))
+                            reply = p.puback if packet.qos == 1 else p.pubrec
+                            b.send(again, reply(packet.pid))
+                        elif packet.type == "PUBREL":
+                            b.send(again, p.pubcomp(packet.pid))
+                    sim.run(0.1)
+                # In order for each QoS; a message of QoS 2 waits for the store, others do not.
+                self.assertEqual([n for n in got if n % 2], list(range(1, 1001, 2)))
+                self.assertEqual([n for n in got if not n % 2], list(range(2, 1001, 2)))
+                self.assertNotIn("s", a.world.hub.sessions)
+                self.assertEqual(len(a.store.deliveries), 0)

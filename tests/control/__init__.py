@@ -1,0 +1,1 @@
+"""The control socket: server and client over real sockets, and `mhub cluster`."""

@@ -1,0 +1,235 @@
+"""The control socket of a broker: its file, and calls over it."""
+
+import errno
+import os
+import socket
+import stat
+from pathlib import Path
+from unittest import mock
+
+from twisted.internet import reactor
+from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
+from twisted.internet.threads import deferToThread
+from twisted.trial.unittest import TestCase
+
+from mhub.control.client import call
+from mhub.control.connection import Clients
+from mhub.control.contract import ControlError, short_name
+from mhub.control.server import BREATH_S, ControlService, Door
+from tests.control.commands import Commands
+
+LONGEST_S = 20.0
+
+
+class ServiceCase(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp()).absolute()
+        self.folder.mkdir()
+        self.path = self.folder / "data" / "control.sock"
+        self.commands = Commands()
+
+    def make(self, mode: int = 0o660, *, required: bool = True) -> ControlService:
+        service = ControlService(str(self.path), mode, self.commands, reactor, required=required)
+        service.privilegedStartService()
+        self.addCleanup(service.stopService)
+        return service
+
+    def start(self) -> ControlService:
+        service = self.make()
+        service.startService()
+        return service
+
+    def refusal(self) -> str:
+        return str(self.assertRaises(ControlError, self.make)).removeprefix(
+            f"control socket {self.path}: "
+        )
+
+
+class FileTests(ServiceCase):
+    def test_permissions(self) -> None:
+        """The socket has its mode from the beginning, the folder is for its owner only."""
+        before = os.umask(0o077)
+        self.addCleanup(os.umask, before)
+        self.make(0o666)
+        self.assertEqual(stat.S_IMODE(self.path.stat().st_mode), 0o666)
+        self.assertEqual(stat.S_IMODE(self.path.parent.stat().st_mode), 0o700)
+
+    def test_a_folder_that_is_there_stays_as_it_is(self) -> None:
+        self.path.parent.mkdir(0o755)
+        self.path.parent.chmod(0o755)
+        self.make()
+        self.assertEqual(stat.S_IMODE(self.path.parent.stat().st_mode), 0o755)
+
+    def test_left_over(self) -> None:
+        """The socket of a broker that was killed is in nobody's way."""
+        self.path.parent.mkdir()
+        with socket.socket(socket.AF_UNIX) as left, short_name(str(self.path)) as name:
+            left.bind(name)
+        self.start()
+        self.assertEqual(len(list(self.path.parent.iterdir())), 1)
+
+    def test_another_broker(self) -> None:
+        """A live socket stays, even of a broker that is too busy to answer."""
+        self.make()
+        found = self.path.stat().st_ino
+        text = "another process answers there already; is this broker running?"
+        self.assertIn(text, self.refusal())
+        with mock.patch("mhub.control.server.socket.socket.connect", side_effect=BlockingIOError):
+            self.assertIn(text, self.refusal())
+        self.assertEqual(self.path.stat().st_ino, found)
+
+    def test_not_a_socket(self) -> None:
+        self.path.parent.mkdir()
+        self.path.write_text("precious")
+        self.assertEqual(self.refusal(), "is there already, and is not a socket")
+        self.assertEqual(self.path.read_text(), "precious")
+
+    def test_cannot_be_made(self) -> None:
+        (self.folder / "data").write_text("no folder")
+        self.assertEqual(self.refusal(), "File exists")
+        self.path = self.folder / ("x" * 200)
+        self.assertIn("too long", self.refusal())
+
+    async def test_not_required(self) -> None:
+        """A broker that nobody asked for it goes on without."""
+        (self.folder / "data").write_text("no folder")
+        service = self.make(required=False)
+        service.startService()
+        await service.stopService()
+        self.assertEqual((self.folder / "data").read_text(), "no folder")
+
+    async def test_removed_at_the_end(self) -> None:
+        await self.start().stopService()
+        self.assertFalse(self.path.exists())
+
+    async def test_the_socket_of_another_is_not_removed(self) -> None:
+        service = self.start()
+        self.path.rename(self.path.with_name("moved"))
+        self.make()
+        await service.stopService()
+        self.assertTrue(self.path.exists())
+
+    def test_folder_belongs_to_who_has_the_one_above(self) -> None:
+        """As root, which twistd may start as before it changes to another user."""
+        owners: list[tuple[str, int, int]] = []
+        above = self.folder.stat()
+        with (
+            mock.patch("os.geteuid", return_value=0),
+            mock.patch("os.chown", lambda path, uid, gid: owners.append((str(path), uid, gid))),
+        ):
+            self.make()
+        self.assertEqual(owners, [(str(self.folder / "data"), above.st_uid, above.st_gid)])
+
+
+class SocketTests(ServiceCase):
+    """Over a real socket, with the real client."""
+
+    timeout = 3 * LONGEST_S
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.told: list[str] = []
+        self.service = self.start()
+
+    def call(self, command: str, **arguments: object) -> Deferred[object]:
+        calling = deferToThread(call, str(self.path), command, arguments, self.told.append)
+        return calling.addTimeout(LONGEST_S, reactor)
+
+    async def test_call(self) -> None:
+        self.assertEqual(await self.call("echo", node="b"), {"node": "b"})
+
+    async def test_refusal(self) -> None:
+        for command, text in (("no", "^not today$"), ("ecoh", '^no command "ecoh"; ')):
+            with self.assertRaisesRegex(ControlError, text):
+                await self.call(command)
+
+    async def test_long_command(self) -> None:
+        calling = self.call("later")
+        while not self.commands.waiting:
+            await self.tick()
+        self.commands.waiting[0].callback({"sessions": 2})
+        self.assertEqual(await calling, {"sessions": 2})
+        self.assertEqual(self.told, ["one", "two"])
+
+    async def test_long_answer(self) -> None:
+        self.commands["echo"] = lambda arguments, say: "x" * 2_000_000
+        self.assertEqual(len(str(await self.call("echo"))), 2_000_000)
+
+    async def test_long_path(self) -> None:
+        """A folder may be deeper than the kernel's name of a socket has room for."""
+        self.path = self.folder / ("deep" * 30) / "control.sock"
+        service = self.start()
+        self.assertEqual(await self.call("echo"), {})
+        self.assertIn("another process answers", self.refusal())
+        await service.stopService()
+        self.assertFalse(self.path.exists())
+
+    async def test_stop_while_a_command_runs(self) -> None:
+        calling = self.call("wait")
+        while not self.commands.waiting:
+            await self.tick()
+        await self.service.stopService()
+        with self.assertRaisesRegex(ControlError, "^the broker is stopping$"):
+            await calling
+        with self.assertRaisesRegex(ControlError, "^no broker answers at "):
+            await self.call("echo")
+
+    async def test_one_shot_tools(self) -> None:
+        """A tool that closes its side after the request, as `nc -N` does, gets the answer."""
+
+        def ask() -> bytes:
+            with (
+                socket.socket(socket.AF_UNIX) as connection,
+                connection.makefile("rb") as incoming,
+            ):
+                connection.settimeout(LONGEST_S)
+                with short_name(str(self.path)) as name:
+                    connection.connect(name)
+                connection.sendall(b'{"command": "echo"}\n')
+                connection.shutdown(socket.SHUT_WR)
+                return incoming.read()
+
+        self.assertEqual(await deferToThread(ask), b'{"ok":true,"result":{}}\n')
+
+    def tick(self) -> Deferred[None]:
+        ticked: Deferred[None] = Deferred()
+        reactor.callLater(0.005, ticked.callback, None)
+        return ticked
+
+
+class DoorTests(TestCase):
+    def setUp(self) -> None:
+        self.clock = Clock()
+        self.clock.readers = set()
+        self.clock.addReader = self.clock.readers.add
+        self.clock.removeReader = self.clock.readers.discard
+        self.listener = mock.Mock()
+        self.door = Door(self.listener, Clients({}, self.clock), self.clock)
+        self.door.open()
+
+    def test_no_descriptors_left(self) -> None:
+        """It waits for a while, instead of being woken again and again."""
+        self.listener.accept.side_effect = OSError(errno.EMFILE, "Too many open files")
+        self.door.doRead()
+        self.assertEqual(self.clock.readers, set())
+        self.clock.advance(BREATH_S)
+        self.assertEqual(self.clock.readers, {self.door})
+
+    def test_closed_meanwhile(self) -> None:
+        self.listener.accept.side_effect = OSError(errno.EMFILE, "Too many open files")
+        self.door.doRead()
+        self.door.close()
+        self.assertEqual((self.clock.readers, self.clock.getDelayedCalls()), (set(), []))
+
+    def test_who_goes_before_it_is_accepted(self) -> None:
+        self.listener.accept.side_effect = BlockingIOError()
+        self.door.doRead()
+        self.assertEqual(self.clock.readers, {self.door})
+
+    def test_no_descriptor_for_the_connection(self) -> None:
+        connection = mock.MagicMock()
+        self.listener.accept.return_value = connection, b""
+        self.clock.adoptStreamConnection = mock.Mock(side_effect=OSError(errno.EMFILE, "x"))
+        self.door.doRead()
+        self.assertTrue(connection.__exit__.called)
