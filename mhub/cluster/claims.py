@@ -70,7 +70,6 @@ class Claims:
         if stamp and ours and (stamp, member.name) > (ours, node.name):
             self._lose(client_id, member)
         elif not stamp:
-            session = node.hub.sessions.get(client_id)
             self._fade(client_id)
             node.moves.disowned(client_id, member)
         self.check(client_id)

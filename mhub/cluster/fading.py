@@ -1,8 +1,8 @@
 """When a session that has moved may forget the names of the messages it has seen.
 
 A message can come on two ways: to the node that gave the session away and from there, and straight
-to the one that has it now.  The second way may be the slower one.  So the names are kept until every
-node's line to us has been heard as far as it was when the move had ended.
+to the one that has it now.  The second way may be the slower one.  So the names are kept until
+every node's line to us has been heard as far as it was when the move had ended.
 """
 
 from typing import TYPE_CHECKING

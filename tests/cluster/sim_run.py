@@ -1,6 +1,7 @@
 """Many histories of a simulated cluster, one a seed.
 
-`python -m tests.cluster.sim_run --seeds 1000` prints each seed that shows a violation, with what it was; `--show SEED` prints its history.
+`python -m tests.cluster.sim_run --seeds 1000` prints each seed that shows a violation, with what it
+was; `--show SEED` prints its history.
 """
 
 import argparse
