@@ -66,13 +66,25 @@ class Claims:
     def owned(self, member: Member, client_id: str, stamp: int) -> None:
         """A peer has said something about a client."""
         node = self._node
-        ours = node.peers.table.get(CLIENT + client_id, 0)
-        if stamp and ours and (stamp, member.name) > (ours, node.name):
+        owner = self.owner(client_id)
+        if stamp and owner is member:
             self._lose(client_id, member)
         elif not stamp:
             self._fade(client_id)
             node.moves.disowned(client_id, member)
         self.check(client_id)
+
+    def owner(self, client_id: str) -> Member | None:
+        """The node whose CONNECT of a client of ours is the newest; None: it is here."""
+        ours = self._node.peers.table.get(CLIENT + client_id, 0)
+        best = (ours, self._node.name)
+        found = None
+        for member in self._node.members.values():
+            stamp = member.peer.clients.get(client_id, 0)
+            if ours and (stamp, member.name) > best:
+                best = (stamp, member.name)
+                found = member
+        return found
 
     def _lose(self, client_id: str, member: Member) -> None:
         """The client is somewhere else now, and its session has to go there."""

@@ -66,6 +66,8 @@ class Giving:
         self.due = -1  # how many there are to give before END; -1: not known yet
         self.missing: set[str] = set()  # nodes that may still have messages for us alone
         self.asked = False
+        self.ask_at = 0.0  # not again before
+        self.answered = False  # those that can be reached are in `bars` until they were heard
         self.bars: dict[str, int] = {}  # node -> how far we have to have heard it; -1: no answer
         self.ended = False  # END is out
         self.done = False
@@ -220,8 +222,10 @@ class Moves:
         members = self._node.members
         giving.missing &= set(members)
         up = {name for name in giving.missing if members[name].peer.up}
-        if up and not giving.asked and not giving.bars:
+        now = self._node.hub.now
+        if up and not giving.asked and not giving.bars and now >= giving.ask_at:
             giving.asked = True
+            giving.ask_at = now + self._node.settings.heartbeat_s
             self._node.send(member, parcels.ASK, pack(client=giving.session.client_id))
         for name, n in list(giving.bars.items()):
             other = members.get(name)
@@ -233,8 +237,7 @@ class Moves:
 
     def _reached(self, giving: Giving) -> bool:
         """Whether all that can be reached were heard."""
-        members = self._node.members
-        return not giving.asked and not any(members[n].peer.up for n in giving.missing)
+        return giving.answered and not giving.bars
 
     def ask(self, member: Member, body: bytes) -> None:
         client_id = str(unpack(body)["client"])
@@ -266,6 +269,7 @@ class Moves:
         if giving is None or not giving.asked:
             return
         giving.asked = False
+        giving.answered = True
         for name in said["know"]:
             other = self._node.members.get(name)
             if name in giving.missing and other is not None and other.peer.up:
@@ -276,7 +280,7 @@ class Moves:
 
     def barrier(self, member: Member, body: bytes) -> None:
         said = unpack(body)
-        self._node.send(member, parcels.BARRED, pack(**{**said, "n": member.peer.last_n}))
+        self._node.send(member, parcels.BARRED, pack(**{**said, "n": member.peer.last_put()}))
 
     def barred(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -370,8 +374,15 @@ class Moves:
             self._count()
         else:
             self._take_back(giving)
-            if giving.session.connection is None:
-                giving.session.rest(self._node.hub.now)
+            self._stay(giving.session)
+
+    def _stay(self, session: Session) -> None:
+        """A node does not want a session: another one does, or it is ours."""
+        owner = self._node.claims.owner(session.client_id)
+        if owner is not None:
+            self.start(session, owner)
+        elif session.connection is None:
+            session.rest(self._node.hub.now)
 
     # Taking
 
@@ -525,7 +536,7 @@ class Moves:
         for giving in list(self.giving.values()):
             if giving.to == member.name:
                 self._take_back(giving)
-                giving.session.rest(self._node.hub.now)
+                self._stay(giving.session)
 
 
 def _head(giving: Giving, now: float) -> bytes:

@@ -372,6 +372,14 @@ class Peer:
         while self.awaiting:
             arrived(self.awaiting.popleft().keeping)
 
+    def last_put(self) -> int:
+        """The number of the last message that the peer may not have; 0: it has all."""
+        for line in (self.waiting, self.unacked):
+            for entry in reversed(line):
+                if entry.n:
+                    return entry.n
+        return 0
+
     def forget_line(self) -> int:
         """The peer is not to come back: drop what was kept for it; how many messages."""
         dropped = 0

@@ -169,7 +169,7 @@ class Session(Timed):
                 return
         delivery = Delivery(message, qos, retain, subscription.ids)
         delivery.group = subscription.group
-        if self.late is not None:
+        if self.late is not None and not self.spilled:
             self._put_aside(delivery)
             return
         if qos and self.ready():
