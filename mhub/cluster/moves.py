@@ -59,6 +59,7 @@ class Giving:
         self.told = False  # MOVE is out
         self.began = False  # what is in flight is out
         self.waits = False  # for GOT
+        self.subscriptions: dict[str, Subscription] = {}  # that were withdrawn here
         self.given: list[Delivery] = []
         self.inflight: dict[int, Delivery] = {}
         self.incoming: dict[int, bool] = {}
@@ -129,8 +130,7 @@ class Moves:
         """The client has a newer connection there."""
         giving = self.giving.get(session.client_id)
         if giving is not None:
-            if giving.to == member.name:
-                giving.back = False
+            if giving.to == member.name and not giving.back:
                 return
             self._take_back(giving)
         session.leaving = True
@@ -161,17 +161,18 @@ class Moves:
         if giving.due < 0 and giving.began and self._reached(giving):
             giving.due = giving.count + session.queued()
             if not giving.missing:
-                self._unsubscribe(session)
+                self._unsubscribe(giving)
         enough = 0 <= giving.due <= giving.count or not session.queued()
         if enough and giving.due >= 0 and not giving.ended and not giving.waits:
             giving.ended = True
             self._node.send(member, parcels.END, pack(client=session.client_id, life=giving.life))
 
-    def _unsubscribe(self, session: Session) -> None:
-        """Nothing more comes here; what the other node was told stays as it is."""
-        for subscription in session.subscriptions.values():
+    def _unsubscribe(self, giving: Giving) -> None:
+        """Nothing more comes here; what the store has stays as it is, until all is done."""
+        giving.subscriptions = giving.session.subscriptions
+        giving.session.subscriptions = {}
+        for subscription in giving.subscriptions.values():
             self._node.hub.router.remove(subscription)
-        session.subscriptions = {}
 
     def _give(self, giving: Giving, member: Member) -> None:
         """The next messages."""
@@ -337,6 +338,10 @@ class Moves:
         session = giving.session
         self.giving.pop(session.client_id, None)
         session.leaving = False
+        for name, subscription in giving.subscriptions.items():
+            if name not in session.subscriptions:
+                session.subscriptions[name] = subscription
+                self._node.hub.router.add(subscription)
         session.take_again(giving.given)
         if giving.back:
             session.inflight = {**giving.inflight, **session.inflight}

@@ -419,8 +419,10 @@ class Hub:
     def new_session(self, client_id: str, limits: Limits) -> Session:
         session = Session(self, client_id, limits)
         self.sessions[client_id] = session
-        if self.peers is not None and self.peers.elsewhere(client_id):
-            session.seen = {}
+        if self.peers is not None:
+            session.last_pid = self.peers.first_pid(client_id)
+            if self.peers.elsewhere(client_id):
+                session.seen = {}
         return session
 
     def detach(self, connection: Connection) -> None:

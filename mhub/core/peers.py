@@ -15,6 +15,7 @@ A hub without a cluster has no Peers, and pays nothing for it.
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
+from zlib import crc32
 
 from mhub.core.hlc import Clock
 from mhub.core.ledger import Keeping
@@ -233,6 +234,15 @@ class Peers:
         """A peer that was given up is back."""
         for name, value in peer.routes.items():
             self._route(peer, name, value)
+
+    def first_pid(self, client_id: str) -> int:
+        """Where the packet ids of a session begin: at another place on each node.
+
+        A client that could not get its session may have another one here and go back to the first.
+        It must not take a message of the one for a message of the other.
+        """
+        self.last_uid += 1
+        return crc32(f"{self.last_uid} {client_id}".encode()) % 65535
 
     def elsewhere(self, client_id: str) -> bool:
         """Whether another node, there or not, has or had a session of this name."""

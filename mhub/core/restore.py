@@ -31,6 +31,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         hub.sessions[session.client_id] = session
         if hub.peers is not None and hub.peers.sessions:
             session.stamp = RESTORED
+            session.last_pid = hub.peers.first_pid(session.client_id)
             hub.peers.announce(CLIENT + session.client_id, RESTORED)
         _subscriptions(hub, session, stored)
         _messages(session, stored, ledger.epoch)
@@ -115,7 +116,8 @@ def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
         delivery = session.revive(row, epoch)
         if delivery is not None:
             session.inflight[row.record.pid] = delivery
-            session.last_pid = row.record.pid
+            if session.hub.peers is None:
+                session.last_pid = row.record.pid
     session.spilled = stored.queued
     session.queued_bytes = stored.queued_bytes
     session.hub.queued_bytes += stored.queued_bytes

@@ -205,12 +205,10 @@ class Session(Timed):
     def remember(self) -> None:
         """From now on, messages may come on two ways: know them by their names."""
         seen: dict[int, bool] = {}
-        if self.queue is not None:
-            for delivery in self.queue:
-                if delivery.message.uid:
-                    seen[delivery.message.uid] = True
-        for delivery in self.inflight.values():
-            if delivery.message.uid:
+        waiting = list(self.queue) if self.queue is not None else []
+        for delivery in waiting + list(self.inflight.values()):
+            # A retained message came for a subscription: the same one as a new one counts, too.
+            if delivery.message.uid and not delivery.retain:
                 seen[delivery.message.uid] = True
         self.seen = seen
 
@@ -222,9 +220,7 @@ class Session(Timed):
 
     def give(self) -> Delivery | None:
         """The next message of the queue, for another node; None: there is none at hand."""
-        if self.queue is None:
-            return None
-        delivery = self._take()
+        delivery = self._take() if self.queue is not None else None
         self.refill()
         return delivery
 

@@ -163,11 +163,14 @@ class Subscriber(SimClient):
         self.topic_filter = topic_filter
         self.subscribed = False
         self.got: dict[str, list[int]] = {}
-        self.lives: dict[str, list[int]] = {}  # in which of its sessions each came
+        self.times: dict[str, list[float]] = {}  # when each of them came
+        self.forks: list[list[float]] = []  # from when to when it had more than one session
         self.open: set[int] = set()  # QoS 2 packet ids before PUBREL
 
     def welcome(self, present: bool) -> None:
         if not present:
+            if self.connects > 1:
+                self.forks.append([self.sim.now, 1e9])
             self.open = set()
             self.send(p.subscribe(1, (self.topic_filter, self.qos)))
 
@@ -178,7 +181,7 @@ class Subscriber(SimClient):
             # A retained message comes for the subscription, whether it came before or not.
             if not packet.retain and (packet.qos < 2 or packet.pid not in self.open):
                 self.got.setdefault(name, []).append(int(number))
-                self.lives.setdefault(name, []).append(self.lost_sessions)
+                self.times.setdefault(name, []).append(self.sim.now)
             if packet.qos == 1:
                 self.send(p.puback(packet.pid))
             else:
