@@ -1,0 +1,223 @@
+"""How two nodes prove to each other that they belong to one cluster, by twisted.cred.
+
+Both sides put what the other one shows before the same portal: the checker asks whether it knows
+the secret, the realm whether it is welcome, and the avatar is the link itself.  The secret never
+crosses the wire.  It vouches for who began the conversation, not for each byte after that: where
+others can reach into the network, TLS has to.
+"""
+
+import hmac
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final, Protocol
+
+from twisted.cred.checkers import ICredentialsChecker
+from twisted.cred.credentials import ICredentials
+from twisted.cred.error import LoginDenied, UnauthorizedLogin
+from twisted.cred.portal import IRealm, Portal
+from twisted.internet.defer import Deferred
+from twisted.spread import pb
+from zope.interface import Interface, implementer  # type: ignore[import-untyped]
+
+from mhub.log import logger
+
+LABEL: Final = b"mhub cluster link"
+DIALLER: Final = b"dialler"
+LISTENER: Final = b"listener"
+_NONCE_BYTES: Final = 32
+
+
+class Party(Protocol):
+    """A link whose other end has not proven itself yet."""
+
+    def hello(self) -> bytes:
+        """Our own."""
+
+    def met(self, hello: bytes) -> None:
+        """This is what the other side says it is."""
+
+    def refusal(self) -> str:
+        """Why whoever said that hello, and now has proven it, is not welcome; "" if it is."""
+
+    def trust(self) -> None:
+        """It has proven itself, and it is welcome."""
+
+    def begin(self) -> None:
+        """Both sides are content."""
+
+    def fail(self, text: str) -> None:
+        """There will be no link; the other side is told the text."""
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """All that was said before the proofs, which the proofs are about."""
+
+    dialler_nonce: bytes
+    listener_nonce: bytes
+    dialler_hello: bytes
+    listener_hello: bytes
+
+    def proof(self, role: bytes, secret: bytes) -> bytes:
+        fields = (
+            LABEL,
+            role,
+            self.dialler_nonce,
+            self.listener_nonce,
+            self.dialler_hello,
+            self.listener_hello,
+        )
+        said = b"".join(len(field).to_bytes(4, "big") + field for field in fields)
+        return hmac.digest(secret, said, "sha256")
+
+
+class IProof(ICredentials):
+    """What a node shows to be let in."""
+
+    def proves(secret: bytes) -> bool:  # type: ignore[empty-body]
+        """Whether only someone who knows the secret could show this."""
+
+
+@implementer(IProof)
+@dataclass(frozen=True)
+class Proof:
+    transcript: Transcript
+    role: bytes
+    """Of the one who shows it: so nobody can show us our own."""
+    shown: bytes
+
+    def proves(self, secret: bytes) -> bool:
+        return hmac.compare_digest(self.transcript.proof(self.role, secret), self.shown)
+
+
+@implementer(ICredentialsChecker)
+class SecretChecker:
+    credentialInterfaces = (IProof,)
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+
+    def requestAvatarId(self, credentials: Proof) -> bytes:
+        if not credentials.proves(self._secret):
+            raise UnauthorizedLogin("the shared secrets differ")
+        return credentials.role
+
+
+class ILink(Interface):  # type: ignore[misc]
+    """What a node that is let in can call: the methods of mhub.cluster.link.Link."""
+
+
+@implementer(IRealm)
+class Realm:
+    def requestAvatar(
+        self, avatarId: bytes, mind: Party, *interfaces: object
+    ) -> tuple[object, Party, Callable[[], None]]:
+        if text := mind.refusal():
+            raise LoginDenied(text)
+        return ILink, mind, lambda: None
+
+
+class Login:
+    """Both sides of the exchange.  It stays as it is from version to version, so that nodes that
+    do not understand each other can say so: what may change is within the hellos and after `begin`.
+
+        dialler  -> root.greet(nonce, hello)    32 fresh bytes; Ends.hello(), at most 30 KiB
+        listener -> (nonce, hello)              the same of the other side
+        dialler  -> root.prove(proof)
+        listener -> (proof)                     if that of the dialler is right and it is welcome
+        dialler  -> link.begin()                if that of the listener is right and it is welcome
+
+        either   -> link.close(text)            at any time, instead of the next step
+
+        proof = HMAC-SHA256(secret, fields), the fields each with their length before them in four
+                bytes, high byte first: LABEL, the role of the one who proves ("dialler" or
+                "listener"), nonce of the dialler, nonce of the listener, hello of the dialler,
+                hello of the listener
+
+    The dialler proves itself first: anyone can call a listener, and would get from it something
+    to try secrets against.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        self._secret = secret
+        # `Any`: mypy does not see which interfaces these provide.
+        realm: Any = Realm()
+        checker: Any = SecretChecker(secret)
+        self._portal: Any = Portal(realm, [checker])
+
+    async def dial(self, root: Any, party: Party) -> None:
+        """The dialler's side; `root` is the listener's Entrance."""
+        try:
+            nonce, hello = secrets.token_bytes(_NONCE_BYTES), party.hello()
+            match await root.callRemote("greet", nonce, hello):
+                case (bytes(theirs), bytes(their_hello)) if len(theirs) == _NONCE_BYTES:
+                    transcript = Transcript(nonce, theirs, hello, their_hello)
+                case _:
+                    return party.fail("an answer to greet() that is none")
+            party.met(their_hello)
+            match await root.callRemote("prove", transcript.proof(DIALLER, self._secret)):
+                case (bytes(shown),):
+                    if await self.admit(Proof(transcript, LISTENER, shown), party):
+                        party.begin()
+                case _:
+                    party.fail("an answer to prove() that is none")
+        except (pb.PBConnectionLost, pb.DeadReferenceError):
+            pass  # the party has heard of it
+        except Exception:
+            stumbled(party)
+
+    async def admit(self, proof: Proof, party: Party) -> bool:
+        """Whether the party may come in; if not, it was told why."""
+        try:
+            await self._portal.login(proof, party, ILink)
+        except (UnauthorizedLogin, LoginDenied) as error:
+            party.fail(str(error))
+            return False
+        party.trust()
+        return True
+
+    def answer(self, transcript: Transcript) -> tuple[bytes]:
+        return (transcript.proof(LISTENER, self._secret),)
+
+
+def stumbled(party: Party) -> None:
+    """An error within this node, which is no business of the other one."""
+    logger("cluster").failure("an error in a login")
+    party.fail("an internal error")
+
+
+class Entrance:
+    """The listener's side: all that a stranger can call."""
+
+    calls: ClassVar[dict[bytes, tuple[type, ...]]] = {b"greet": (bytes, bytes), b"prove": (bytes,)}
+
+    def __init__(self, login: Login, party: Party) -> None:
+        self._login = login
+        self._party = party
+        self._transcript: Transcript | None = None
+        self._used = False
+
+    def remote_greet(self, nonce: bytes, hello: bytes) -> tuple[bytes, bytes]:
+        if self._used or self._transcript is not None or len(nonce) != _NONCE_BYTES:
+            raise pb.ProtocolError("a greeting that is not one")
+        party = self._party
+        transcript = Transcript(nonce, secrets.token_bytes(_NONCE_BYTES), hello, party.hello())
+        self._transcript = transcript
+        party.met(hello)
+        return transcript.listener_nonce, transcript.listener_hello
+
+    def remote_prove(self, shown: bytes) -> Deferred[tuple[bytes, ...]]:
+        transcript, self._transcript = self._transcript, None
+        if transcript is None:
+            raise pb.ProtocolError("a proof without a greeting")
+        self._used = True
+        return Deferred.fromCoroutine(self._prove(transcript, shown))
+
+    async def _prove(self, transcript: Transcript, shown: bytes) -> tuple[bytes, ...]:
+        try:
+            if await self._login.admit(Proof(transcript, DIALLER, shown), self._party):
+                return self._login.answer(transcript)
+        except Exception:
+            stumbled(self._party)
+        return ()
