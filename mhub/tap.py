@@ -1,7 +1,7 @@
 """`twistd mhub`: the one place where everything is wired.
 
 configuration -> hub (core) -> net service (listeners)
-                     |
+                     |          cluster service (peers)
                  keeper -> store
 
 The listeners are bound while the process may still do that, and opened when the store has given the
@@ -14,6 +14,7 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -22,7 +23,11 @@ from twisted.python import usage
 
 from mhub import __version__, build
 from mhub.auth.scram import METHOD, ScramMethod
+from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
+from mhub.control.connection import Command, Say
+from mhub.control.contract import ControlError
+from mhub.control.server import ControlService
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.ledger import Ledger
 from mhub.core.limits import Limits
@@ -34,6 +39,40 @@ from mhub.net.tls import TlsError
 from mhub.store.contract import StoreBroken
 from mhub.store.keeper import Keeper
 from mhub.store.make import make_store
+
+
+class Commands:
+    """What can be asked of a running broker on its control socket."""
+
+    def __init__(self, broker: "Broker") -> None:
+        self._broker = broker
+
+    def table(self) -> dict[str, Command]:
+        return {
+            "cluster-status": self._status,
+            "cluster-leave": self._leave,
+            "cluster-forget": self._forget,
+        }
+
+    def _cluster(self) -> ClusterService:
+        cluster = self._broker.cluster
+        if cluster is None:
+            raise ControlError("this broker is not part of a cluster")
+        return cluster
+
+    def _status(self, arguments: dict[str, object], say: Say) -> object:
+        return self._cluster().status()
+
+    def _leave(self, arguments: dict[str, object], say: Say) -> object:
+        self._cluster()
+        return self._broker.leave(say)
+
+    def _forget(self, arguments: dict[str, object], say: Say) -> object:
+        name = str(arguments.get("node", ""))
+        result = self._cluster().forget(name)
+        if result is None:
+            raise ControlError(f'there is no node "{name}"; `mhub cluster status` lists them')
+        return result
 
 
 class Options(usage.Options):
@@ -83,6 +122,24 @@ class Broker(MultiService):
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, report, reactor, time.monotonic)
         self.net.setServiceParent(self)
+        self.cluster: ClusterService | None = None
+        if settings.cluster is not None:
+            self.cluster = ClusterService(
+                settings.cluster,
+                self.hub,
+                reactor,
+                time.monotonic,
+                self._limits_of,
+                self.net.wake,
+            )
+        if settings.control.path:
+            ControlService(
+                settings.control.path,
+                settings.control.mode,
+                Commands(self).table(),
+                reactor,
+                required=settings.control.required,
+            ).setServiceParent(self)
         self.keeper: Keeper | None = None
         if settings.store.kind != "memory":
             self.keeper = Keeper(
@@ -97,7 +154,7 @@ class Broker(MultiService):
     def privilegedStartService(self) -> None:
         try:
             super().privilegedStartService()
-        except (ListenError, TlsError) as error:
+        except (ListenError, TlsError, ControlError) as error:
             sys.exit(str(error))
 
     def startService(self) -> None:
@@ -117,16 +174,25 @@ class Broker(MultiService):
             try:
                 await self.keeper.open(time.time(), ledger, self._limits_of)
             except StoreBroken as error:
-                self._log.critical("{error}", error=error)
-                self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
-                self._reactor.stop()
+                self._give_up(error)
                 return
             except CancelledError:  # stopped meanwhile
+                return
+        if self.cluster is not None:
+            try:
+                await self.cluster.join()
+            except ClusterError as error:
+                self._give_up(error)
                 return
         # What is there now stays: no garbage collection need look at it again.
         gc.collect()
         gc.freeze()
         self.net.open()
+
+    def _give_up(self, error: Exception) -> None:
+        self._log.critical("{error}", error=error)
+        self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
+        self._reactor.stop()
 
     def _limits_of(self, name: str) -> Limits:
         for listener in self._settings.listeners:
@@ -140,6 +206,8 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         await super().stopService()
+        if self.cluster is not None:
+            await self.cluster.stopService()
         if self.keeper is not None:
             await self.keeper.close(self._settings.net.shutdown_timeout_s)
 
@@ -148,6 +216,16 @@ class Broker(MultiService):
         signal.signal(signal.SIGHUP, self._on_hangup)
         signal.signal(signal.SIGTERM, self._on_stop)
         signal.signal(signal.SIGINT, self._on_stop)
+
+    async def leave(self, say: Callable[[str], None]) -> object:
+        """Out of the cluster for good, and stop."""
+        cluster = self.cluster
+        assert cluster is not None
+        self.net.close_listeners()
+        result = await cluster.leave(say)
+        self._log.info("left the cluster, stopping")
+        self._reactor.callLater(0.5, self._reactor.stop)
+        return result
 
     def _on_hangup(self, number: int, frame: object) -> None:
         self._reactor.callFromThread(self.net.reload_certificates)
@@ -167,4 +245,7 @@ def makeService(options: Options) -> Broker:
     except ConfigError as error:
         sys.exit(str(error))
     set_level(settings.log.level)
-    return Broker(settings, reactor)
+    try:
+        return Broker(settings, reactor)
+    except ClusterError as error:
+        sys.exit(str(error))

@@ -64,6 +64,10 @@ class Discovery:
         """All of them, each once: those of the list first."""
         return list(dict.fromkeys((*self._static, *self._found)))
 
+    def asked(self) -> bool:
+        """Whether there was an answer, or the lack of one; always so without a name to ask for."""
+        return not self._srv or bool(self._found) or bool(self._problem)
+
     def start(self) -> None:
         if self._srv:
             if self._resolver is None:

@@ -112,6 +112,8 @@ class Moves:
         self.giving: dict[str, Giving] = {}
         self.taking: dict[tuple[str, str], Taking] = {}
         self.taken: dict[str, Taken] = {}  # by client id and life; the store remembers it
+        self._offers: dict[str, str] = {}  # client id -> to whom its session was offered
+        self._accepted: dict[str, str] = {}  # client id -> who has offered it
         self._asks: list[tuple[str, str, int]] = []  # (giver, client id, number of our table)
         self._safe: list[tuple[int, str, str]] = []  # (batch, giver, client id)
 
@@ -145,6 +147,34 @@ class Moves:
         self.giving[session.client_id] = giving
         self._go_on(giving)
         self._count()
+
+    def offer(self, session: Session, member: Member) -> None:
+        """Ask a node to take a session whose client is nowhere; it then claims it."""
+        client_id = session.client_id
+        if client_id not in self.giving and client_id not in self._offers:
+            self._offers[client_id] = member.name
+            self._node.send(member, parcels.OFFER, pack(client=client_id))
+
+    def offered(self, member: Member, body: bytes) -> None:
+        client_id = str(unpack(body)["client"])
+        peers = self._node.peers
+        if CLIENT + client_id not in peers.table:
+            self._accepted[client_id] = member.name
+            peers.announce(CLIENT + client_id, peers.clock.stamp(self._node.hub.now))
+
+    def _drop_offers(self, member: Member) -> None:
+        """What a node had offered does not come any more."""
+        for client_id in [c for c, giver in self._accepted.items() if giver == member.name]:
+            del self._accepted[client_id]
+            if client_id not in self._node.hub.sessions:
+                self._node.peers.announce(CLIENT + client_id, 0)
+        self._offers = {c: to for c, to in self._offers.items() if to != member.name}
+
+    def undone(self) -> int:
+        """Sessions that are still here, but for those that another node has made safe."""
+        sessions = self._node.hub.sessions
+        done = [c for c, giving in self.giving.items() if giving.done and giving.ended]
+        return len(sessions) - sum(1 for client_id in done if client_id in sessions)
 
     def _go_on(self, giving: Giving) -> None:
         """Whatever can be done now."""
@@ -398,6 +428,7 @@ class Moves:
         hub = node.hub
         if CLIENT + client_id not in node.peers.table:
             return  # it has gone on from here: the giver hears of it
+        self._accepted.pop(client_id, None)
         session = hub.sessions.get(client_id)
         if session is None:
             claim = node.claims.waiting.get(client_id)
@@ -514,6 +545,7 @@ class Moves:
 
     def unlinked(self, member: Member) -> None:
         """Begin again, when the node is back, with what it has not made safe."""
+        self._drop_offers(member)
         self._asks = [ask for ask in self._asks if ask[0] != member.name]
         self._safe = [safe for safe in self._safe if safe[1] != member.name]
         for key in [key for key in self.taking if key[1] == member.name]:

@@ -92,6 +92,7 @@ class Node:
             parcels.HAVE: self.fill.have,
             parcels.RETAINED: self.fill.retained,
             parcels.FILLED: self.fill.filled,
+            parcels.OFFER: self.moves.offered,
             parcels.MOVE: self.moves.move,
             parcels.ITEMS: self.moves.items,
             parcels.GOT: self.moves.got,
@@ -396,6 +397,28 @@ class Node:
         self.moves.forgotten(member)
         self.log(f"node {name} is forgotten, with {dropped} messages that were kept for it")
         return dropped
+
+    def evacuate(self, reference: str) -> int:
+        """No more clients; how many there were."""
+        self._now()
+        count = self.hub.evacuate(reference)
+        self._end_turn()
+        return count
+
+    def offer(self) -> None:
+        """Sessions that nobody else has are for the others, in turn."""
+        self._now()
+        up = [member for member in self.members.values() if member.state == UP]
+        if up:
+            for index, session in enumerate(list(self.hub.sessions.values())):
+                self.moves.offer(session, up[index % len(up)])
+
+    def holding(self) -> int:
+        """How much is here that others should have first: sessions, and messages for them."""
+        if not any(member.peer.up for member in self.members.values()):
+            return 0
+        waiting = sum(member.peer.queued for member in self.members.values() if member.peer.up)
+        return self.moves.undone() + waiting
 
     def leave(self) -> None:
         """Say that we go for good."""

@@ -34,6 +34,7 @@ BARRED: Final = 19
 END: Final = 20  # that was all of the session
 DONE: Final = 21  # it is safe here
 LEAVE: Final = 22  # we are going for good
+OFFER: Final = 23  # take a session, though its client is not there
 
 
 def pack(**fields: Any) -> bytes:

@@ -67,6 +67,8 @@ class Admission:
         connection.version = version
         if self.hub.stopping:
             raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
+        if self.hub.leaving:
+            raise ProtocolFault(self.hub.leaving, "this node is leaving the cluster")
         if version not in allowed.versions:
             raise ProtocolFault(
                 reasons.UNSUPPORTED_VERSION,
@@ -298,7 +300,8 @@ class Admission:
         """Say no to a CONNECT, where the client's version has words for it; the caller closes."""
         if connection.version == V5:
             code = reason if reason in CONNACK_REASONS else reasons.PROTOCOL_ERROR
-            refusal = encode.refusal_v5(code, text, connection.max_packet_out)
+            reference = self.hub.reference if reason in reasons.ELSEWHERE else ""
+            refusal = encode.refusal_v5(code, text, connection.max_packet_out, reference)
             if len(refusal) <= connection.max_packet_out:
                 connection.write(refusal)
         elif connection.version:

@@ -538,7 +538,8 @@ class Connection(Timed):
         if self.state != READY:
             self.hub.admission.refuse(self, reason, text)
         elif self.version == V5:
-            last = encode.disconnect(reason, text, self.max_packet_out)
+            reference = self.hub.reference if reason in reasons.ELSEWHERE else ""
+            last = encode.disconnect(reason, text, self.max_packet_out, reference)
             if len(last) <= self.max_packet_out:
                 self.write(last)
         self.close(reason, text)

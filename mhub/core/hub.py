@@ -92,6 +92,8 @@ class Hub:
         self.max_queued_bytes_total = settings.max_queued_bytes_total
         self.connected = 0
         self.stopping = False
+        self.leaving = 0  # why no client may come: use another server, or it has moved
+        self.reference = ""  # and where that is
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
         self.dismissed: list[tuple[Connection, int, str]] = []
@@ -477,6 +479,17 @@ class Hub:
                 self.peers.announce(CLIENT + session.client_id, 0)
 
     # The end
+
+    def evacuate(self, reference: str) -> int:
+        """Send all clients elsewhere; their sessions stay for now.  How many clients it were."""
+        self.reference = reference
+        self.leaving = reasons.SERVER_MOVED if reference else reasons.USE_ANOTHER_SERVER
+        sent = 0
+        for session in list(self.sessions.values()):
+            if session.connection is not None:
+                session.connection.fail(self.leaving, "this node is leaving the cluster")
+                sent += 1
+        return sent
 
     def shut_down(self, now: float) -> None:
         """Tell every client; wills wait for a restart, as the specification allows."""

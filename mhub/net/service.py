@@ -121,6 +121,10 @@ class NetService(Service):
             )
         self._report.listeners = opened
 
+    def close_listeners(self) -> None:
+        """Nobody new; those who are here stay."""
+        self.loop.stop_listening()
+
     def wake(self) -> None:
         """Go on with what earlier turns put off, without an event on any socket."""
         if self._hub.unfinished:

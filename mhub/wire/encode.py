@@ -32,14 +32,18 @@ def ack(kind: int, pid: int, reason: int) -> bytes:
     )
 
 
-def _explained(first: int, head: bytes, tail: bytes, text: str, room: int) -> bytes:
-    """head, properties with a Reason String if it fits, tail."""
+def _explained(
+    first: int, head: bytes, tail: bytes, text: str, room: int, reference: str = ""
+) -> bytes:
+    """head, properties with a Server Reference and a Reason String if they fit, tail."""
+    props = properties.text(properties.SERVER_REFERENCE, reference) if reference else b""
     if text:
-        reason = properties.block(properties.text(properties.REASON_STRING, text))
+        reason = properties.block(props + properties.text(properties.REASON_STRING, text))
         whole = packet(first, head + reason + tail)
         if len(whole) <= room:
             return whole
-    return packet(first, head + b"\0" + tail)
+    whole = packet(first, head + properties.block(props) + tail)
+    return whole if len(whole) <= room else packet(first, head + b"\0" + tail)
 
 
 def ack_explained(kind: int, pid: int, reason: int, text: str, room: int) -> bytes:
@@ -58,9 +62,9 @@ def connack_v5(session_present: bool, reason: int, props: bytes) -> bytes:
     return packet(CONNACK << 4, head + properties.block(props))
 
 
-def refusal_v5(reason: int, text: str, room: int) -> bytes:
-    """A CONNACK that says no [MQTT-3.2.2-6, MQTT-3.2.2-19]."""
-    return _explained(CONNACK << 4, b"\0" + BYTES[reason], b"", text, room)
+def refusal_v5(reason: int, text: str, room: int, reference: str = "") -> bytes:
+    """A CONNACK that says no, and where else to go [MQTT-3.2.2-6, MQTT-3.2.2-19]."""
+    return _explained(CONNACK << 4, b"\0" + BYTES[reason], b"", text, room, reference)
 
 
 def suback(pid: int, codes: bytes, version: int, text: str, room: int) -> bytes:
@@ -75,9 +79,9 @@ def unsuback(pid: int, codes: bytes, version: int) -> bytes:
     return packet(UNSUBACK << 4, u16(pid) + b"\0" + codes)
 
 
-def disconnect(reason: int, text: str, room: int) -> bytes:
+def disconnect(reason: int, text: str, room: int, reference: str = "") -> bytes:
     """For MQTT 5 clients only; never with a Session Expiry Interval [MQTT-3.14.2-2]."""
-    whole = _explained(DISCONNECT << 4, BYTES[reason], b"", text, room)
+    whole = _explained(DISCONNECT << 4, BYTES[reason], b"", text, room, reference)
     return whole if len(whole) <= room else packet(DISCONNECT << 4, BYTES[reason])
 
 

@@ -143,6 +143,9 @@ V3_SERVER_UNAVAILABLE: Final = 3
 V3_BAD_USER_OR_PASSWORD: Final = 4
 V3_NOT_AUTHORIZED: Final = 5
 
+ELSEWHERE: Final = frozenset({USE_ANOTHER_SERVER, SERVER_MOVED})
+"""Those that come with a Server Reference, if there is one."""
+
 V3_RETURN_CODES: Final[dict[int, int]] = {
     UNSUPPORTED_VERSION: V3_UNACCEPTABLE_VERSION,
     CLIENT_ID_NOT_VALID: V3_IDENTIFIER_REJECTED,

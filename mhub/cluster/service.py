@@ -1,0 +1,255 @@
+"""The node as a Twisted service: its clock, its links, where it looks for others, and its end.
+
+join()   once the store is open: listen for peers, look for them, and be complete
+leave()  hand over what is here and go, while others go on
+status   what `mhub cluster` shows
+"""
+
+import random
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.application.service import Service
+from twisted.internet.defer import Deferred
+from twisted.internet.error import CannotListenError
+from twisted.internet.task import LoopingCall, deferLater
+
+from mhub import __version__
+from mhub.cluster.contract import PROTOCOL
+from mhub.cluster.discovery import Discovery, make_resolver
+from mhub.cluster.link import Links, LinkSettings, split_address
+from mhub.cluster.member import Member
+from mhub.cluster.node import Node, NodeSettings
+from mhub.cluster.tls import TlsError, TlsFiles
+from mhub.config.cluster import ClusterSettings
+from mhub.core.hlc import Clock
+from mhub.core.hub import Hub
+from mhub.core.limits import Limits
+from mhub.core.peer import PeerLimits
+from mhub.core.peers import Peers
+from mhub.core.timers import SLOTS_PER_SECOND
+from mhub.log import logger
+
+JOIN_S: Final = 15.0
+"""How long a node looks for others before it serves clients alone."""
+
+LEAVE_S: Final = 60.0
+"""How long sessions may take to be handed over."""
+
+UID_TAG_BITS: Final = 22
+
+
+class ClusterError(Exception):
+    """The node cannot start; the text says why."""
+
+
+class ClusterService(Service):
+    name = "cluster"
+
+    def __init__(
+        self,
+        settings: ClusterSettings,
+        hub: Hub,
+        reactor: Any,
+        clock: Callable[[], float],
+        limits_of: Callable[[str], Limits],
+        wake: Callable[[], None],
+    ) -> None:
+        self._settings = settings
+        self._hub = hub
+        self._reactor = reactor
+        self._clock = clock
+        self._log = logger("cluster")
+        self._ready = False
+        self._started_at = clock()
+        wanted = _node_settings(settings)
+        try:
+            secret = settings.read_secret().encode("utf-8")
+            tls = settings.tls
+            files = TlsFiles(tls.certificate, tls.key, tls.ca) if tls is not None else None
+            self.node = Node(hub, wanted, self, clock, random.Random(), self._note, limits_of)
+            self.node.wake = wake
+            link_settings = LinkSettings(settings.host, settings.port, secret, files)
+            self._links = Links(self.node, link_settings, reactor)
+        except (OSError, ValueError, TlsError) as error:
+            raise ClusterError(f"[cluster]: {error}") from error
+        self._peers = Peers(
+            hub,
+            settings.node,
+            Clock(settings.node, time.time() - clock()),
+            self.node,
+            _peer_limits(settings),
+        )
+        self._peers.local_first = settings.shared == "local-first"
+        self._peers.suback_waits = settings.suback_waits
+        self._peers.sessions = settings.sessions
+        self._peers.start(secrets.randbits(UID_TAG_BITS - 1) | 1)
+        hub.retained.tombstone_s = settings.tombstone_s
+        hub.join(self._peers)
+        self._ticks = LoopingCall(self._tick)
+        self._ticks.clock = reactor
+        resolver = None
+        if settings.srv and settings.dns:
+            resolver = make_resolver([split_address(a) for a in settings.dns], reactor)
+        self._discovery = Discovery(
+            settings.peers, settings.srv, self._look_again, reactor, resolver
+        )
+
+    def dial(self, address: str) -> None:
+        self._links.dial(address)
+
+    def _note(self, text: str) -> None:
+        self._log.info("{text}", text=text)
+
+    def _look_again(self) -> None:
+        self.node.seeds = self._discovery.addresses()
+
+    # The start
+
+    async def join(self) -> None:
+        """Find the others, and have what they have; but do not wait for ever."""
+        try:
+            port = self._links.listen()
+        except CannotListenError as error:
+            raise ClusterError(
+                f"[cluster] {self._settings.address}: {error.socketError}"
+            ) from error
+        self.node.settings.address = self._settings.reached_at(port)
+        self._log.info(
+            "node {node} of cluster {cluster}, for peers at {address}",
+            node=self._settings.node,
+            cluster=self._settings.name,
+            address=self.node.settings.address,
+        )
+        self.node.recall()
+        self._discovery.start()
+        self._look_again()
+        self._ticks.start(1.0 / SLOTS_PER_SECOND)
+        deadline = self._clock() + JOIN_S
+        while not (self._discovery.asked() and self.node.ready()):
+            if self._clock() >= deadline:
+                self._log.warn("not all peers could be asked: clients are served without them")
+                break
+            await deferLater(self._reactor, 0.05)
+        self._ready = True
+        count = sum(1 for member in self.node.members.values() if member.whole())
+        self._log.info("ready, with {count} other nodes", count=count)
+
+    def _tick(self) -> None:
+        try:
+            self.node.tick(self._clock())
+            self._hub.flush()
+            self.node.wake()
+        except Exception:
+            self._log.failure("a defect in the cluster's clock")
+
+    # The end
+
+    async def leave(self, say: Callable[[str], None]) -> dict[str, int]:
+        """Hand over all sessions, say goodbye; the caller stops the process."""
+        node = self.node
+        if not any(member.peer.up for member in node.members.values()):
+            say("no other node is linked: what is here stays here")
+        clients = node.evacuate(self._settings.server_reference)
+        sessions = len(self._hub.sessions)
+        deadline = self._clock() + LEAVE_S
+        said = -1
+        while node.holding() and self._clock() < deadline:
+            left = node.holding()
+            if left != said and left % 1000 == 0:
+                say(f"{left} sessions and messages to hand over")
+            said = left
+            node.offer()
+            self._hub.flush()
+            node.wake()
+            await deferLater(self._reactor, 0.05)
+        left = len(self._hub.sessions)
+        if left:
+            say(f"{left} sessions could not be handed over; they stay in the store of this node")
+        node.leave()
+        await deferLater(self._reactor, 0.2)
+        return {"sessions": sessions - left, "clients": clients}
+
+    def stopService(self) -> Deferred[None]:
+        return Deferred.fromCoroutine(self._stop())
+
+    async def _stop(self) -> None:
+        self._discovery.stop()
+        if self._ticks.running:
+            self._ticks.stop()
+        self.node.close()
+        await self._links.stop()
+
+    # For people
+
+    def forget(self, name: str) -> dict[str, object] | None:
+        """None: there is no such node."""
+        member = self.node.members.get(name)
+        routes = len(member.peer.routes) if member is not None else 0
+        dropped = self.node.forget(name)
+        if dropped is None:
+            return None
+        self._hub.flush()
+        return {"node": name, "messages": dropped, "routes": routes}
+
+    def status(self) -> dict[str, object]:
+        settings = self.node.settings
+        now = self._clock()
+        return {
+            "cluster": settings.cluster,
+            "node": settings.node,
+            "version": __version__,
+            "protocol": PROTOCOL,
+            "ready": self._ready,
+            "leaving": self.node.leaving,
+            "address": settings.address,
+            "routes": self._peers.routes,
+            "clients": len(self._hub.sessions),
+            "members": [_describe(member, now) for member in self.node.members.values()],
+        }
+
+
+def _describe(member: Member, now: float) -> dict[str, object]:
+    peer = member.peer
+    return {
+        "node": member.name,
+        "state": member.state,
+        "address": member.address,
+        "version": member.version,
+        "latency_ms": round(member.latency_s * 1000, 3) if member.latency_s >= 0 else None,
+        "queued_messages": peer.queued,
+        "queued_bytes": peer.queued_bytes + peer.queued_bytes_qos0,
+        "routes": len(peer.routes),
+        "clients": len(peer.clients),
+        "since_s": round(now - member.since, 1),
+        "sent": peer.messages_sent,
+        "received": peer.messages_received,
+        "dropped": peer.dropped_qos0 + peer.dropped_full,
+        "note": member.note,
+    }
+
+
+def _node_settings(settings: ClusterSettings) -> NodeSettings:
+    wanted = NodeSettings(settings.name, settings.node, settings.address)
+    wanted.version = __version__
+    wanted.instance = secrets.token_hex(8)
+    wanted.heartbeat_s = settings.heartbeat_s
+    wanted.suspect_s = settings.suspect_s
+    wanted.dead_s = settings.dead_s
+    wanted.forget_s = settings.forget_s
+    wanted.takeover_timeout_s = settings.takeover_timeout_s
+    wanted.retry_s = settings.retry_s
+    wanted.retry_max_s = settings.retry_max_s
+    return wanted
+
+
+def _peer_limits(settings: ClusterSettings) -> PeerLimits:
+    limits = PeerLimits()
+    limits.window_bytes = settings.window_bytes
+    limits.max_queued_messages = settings.max_queued_messages
+    limits.max_queued_bytes = settings.max_queued_bytes
+    limits.max_queued_bytes_qos0 = settings.max_queued_bytes_qos0
+    limits.refuse_when_full = settings.queue_full == "refuse"
+    return limits
