@@ -71,6 +71,7 @@ class Giving:
         self.answered = False  # those that can be reached are in `bars` until they were heard
         self.bars: dict[str, int] = {}  # node -> how far we have to have heard it; -1: no answer
         self.ended = False  # END is out
+        self.end_at = 0.0  # not again before
         self.done = False
         self.back = False  # the client is here again: what was given comes back
 
@@ -193,8 +194,12 @@ class Moves:
             if not giving.missing:
                 self._unsubscribe(giving)
         enough = 0 <= giving.due <= giving.count or not session.queued()
-        if enough and giving.due >= 0 and not giving.ended and not giving.waits:
+        now = self._node.hub.now
+        if enough and giving.due >= 0 and not giving.waits:
+            if giving.ended or now < giving.end_at:
+                return
             giving.ended = True
+            giving.end_at = now + self._node.settings.heartbeat_s
             self._node.send(member, parcels.END, pack(client=session.client_id, life=giving.life))
 
     def _unsubscribe(self, giving: Giving) -> None:
@@ -346,8 +351,11 @@ class Moves:
         for delivery in giving.inflight.values():
             session.let_go(delivery)
         if not giving.back:
+            for pid in session.incoming if session.sid else ():
+                session.hub.book().incoming(session, pid, False)
             session.inflight = {}
             session.incoming = {}
+            session.hollow_out(True)
         giving.inflight = {}
 
     def _finish(self, giving: Giving) -> None:
@@ -437,7 +445,6 @@ class Moves:
             session.late = []
             session.stamp = node.peers.table[CLIENT + client_id]
             _fill_in(session, said, hub.now)
-            self._bar(session)
         elif session.late is not None:
             _fill_in(session, said, hub.now)
         self._node.fading.keep(client_id)
@@ -450,7 +457,7 @@ class Moves:
         for fields in said["subscriptions"]:
             _subscribe(session, fields)
 
-    def _bar(self, session: Session) -> None:
+    def bar(self, session: Session) -> None:
         """Ask each node how far its line to us is not for a session that was not here."""
         session.bars = {}
         for member in self._node.members.values():

@@ -31,6 +31,7 @@ from mhub.core.hub import Hub
 from mhub.core.limits import Limits
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
+from mhub.core.session import Session
 from mhub.wire.errors import ProtocolFault
 
 
@@ -451,6 +452,9 @@ class Node:
 
     def owned(self, peer: Peer, client_id: str, stamp: int) -> None:
         self.claims.owned(self.members[peer.name], client_id, stamp)
+
+    def divided(self, session: Session) -> None:
+        self.moves.bar(session)
 
     def turn(self) -> None:
         self.moves.turn()

@@ -401,7 +401,9 @@ class Hub:
         if session is not None and clean:
             self.end_session(session)
             session = None
-        present = session is not None
+        present = session is not None and not session.hollow
+        if session is not None:
+            session.hollow_out(False)
         if session is None:
             session = self.new_session(client_id, connection.limits)
         session.limits = connection.limits
@@ -425,6 +427,7 @@ class Hub:
             session.last_pid = self.peers.first_pid(client_id)
             if self.peers.elsewhere(client_id):
                 session.seen = {}
+                self.peers.neighbours.divided(session)
         return session
 
     def detach(self, connection: Connection) -> None:
@@ -471,6 +474,7 @@ class Hub:
         self.wheel.disarm(session)
         session.hand_over(None, True)
         self.queued_bytes -= session.queued_bytes
+        session.hollow_out(False)
         if session.sid:
             self.book().ended(session)
         if self.sessions.get(session.client_id) is session:

@@ -68,6 +68,9 @@ class Neighbours(Protocol):
         Then Admission.welcome() goes on with it, or the connection is closed.
         """
 
+    def divided(self, session: "Session") -> None:
+        """A session begins here, while another node has an older one of the same client."""
+
     def turn(self) -> None:
         """Go on with the sessions that move."""
 

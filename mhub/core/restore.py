@@ -9,7 +9,7 @@ from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry
 from mhub.core.peers import CLIENT, FILTER, SHARE, Peers
-from mhub.core.session import Session, Subscription
+from mhub.core.session import HOLLOW, Session, Subscription
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
@@ -32,6 +32,10 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         if hub.peers is not None and hub.peers.sessions:
             session.stamp = RESTORED
             session.last_pid = hub.peers.first_pid(session.client_id)
+            # Another node may remember numbers of messages that are gone from the store.
+            later = hub.peers.clock.stamp(hub.now) >> 10
+            session.last_seq = max(session.last_seq, later)
+            session.hollow = HOLLOW + session.client_id in contents.notes
             hub.peers.announce(CLIENT + session.client_id, RESTORED)
         _subscriptions(hub, session, stored)
         _messages(session, stored, ledger.epoch)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from mhub.core.peer import Peer
 
 
+HOLLOW: Final = "hollow/"
+"""Notes about sessions whose state is on another node begin so."""
+
 SEEN: Final = 10_000
 """So many messages are remembered by name while an older part of a session may still come."""
 
@@ -133,6 +136,7 @@ class Session(Timed):
         self.bars: dict[Peer, int] | None = None  # how far each peer's line is not for it
         self.late: list[Delivery] | None = None  # what has to wait behind that part
         self.leaving = False  # it is on its way to another node
+        self.hollow = False  # another node has what the client knows of it
         self.will: Publish | None = None
         self.will_delay_s = 0
         self.will_at = 0.0
@@ -235,6 +239,13 @@ class Session(Timed):
             self._count(len(delivery.message.payload) + len(delivery.message.topic_data))
             if delivery.qos == 0:
                 self.queued_qos0 += 1
+
+    def hollow_out(self, hollow: bool) -> None:
+        """Whether a client that comes here has to be told that its session is gone."""
+        if hollow != self.hollow:
+            self.hollow = hollow
+            if self.sid:
+                self.hub.book().note(HOLLOW + self.client_id, "1" if hollow else "")
 
     def let_go(self, delivery: Delivery) -> None:
         """Another node has it now, for good."""
