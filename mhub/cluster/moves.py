@@ -47,6 +47,7 @@ TOOK: Final = "took/"
 
 RETAIN: Final = 1
 RELEASED: Final = 2
+FED: Final = 4
 
 
 class Giving:
@@ -241,6 +242,7 @@ class Moves:
             giving.session.seen.pop(uid, None)  # it may come back
         place = delivery.record.seq if delivery.record is not None else 0
         flags = (RETAIN if delivery.retain else 0) | (RELEASED if delivery.released else 0)
+        flags |= FED if delivery.fed else 0
         group = delivery.group.full_name.encode("utf-8") if delivery.group is not None else b""
         body = journal.message(delivery.message, epoch)
         head = ITEM.pack(place, delivery.qos, flags, pid, len(delivery.ids), len(group), len(body))
@@ -666,6 +668,7 @@ def _take_item(session: Session, taken: Taken, data: bytes, pos: int, epoch: flo
         taken.add(place, pid != 0)
     message = journal.publish_of(data[body_from:end], epoch)
     delivery = Delivery(message, qos, flags & RETAIN != 0, data[ids_from:group_from])
+    delivery.fed = flags & FED != 0
     group = data[group_from:body_from].decode("utf-8")
     if group:
         for subscription in session.subscriptions.values():

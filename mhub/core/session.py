@@ -89,6 +89,7 @@ class Delivery:
         self.group: Group | None = None
         self.released = False  # QoS 2: PUBREC came, PUBREL is out
         self.counted = False  # its PUBLISH went out on this connection: it takes a place
+        self.fed = False  # a retained message, for a new subscription
         self.record: DeliveryRecord | None = None  # what the store has of it
 
 
@@ -212,7 +213,7 @@ class Session(Timed):
         waiting = list(self.queue) if self.queue is not None else []
         for delivery in waiting + list(self.inflight.values()):
             # A retained message came for a subscription: the same one as a new one counts, too.
-            if delivery.message.uid and not delivery.retain:
+            if delivery.message.uid and not delivery.fed:
                 seen[delivery.message.uid] = True
         self.seen = seen
 
@@ -254,7 +255,7 @@ class Session(Timed):
     def receive(self, delivery: Delivery, pid: int, released: bool) -> None:
         """A message that another node had for this session."""
         uid = delivery.message.uid
-        if self.seen is not None and uid:
+        if self.seen is not None and uid and not delivery.fed:
             if uid in self.seen:
                 return
             self.seen[uid] = True
@@ -452,6 +453,7 @@ class Session(Timed):
         delivery = Delivery(message, record.qos, record.retain, record.ids)
         delivery.record = record
         delivery.released = record.released
+        delivery.fed = record.retain  # as far as the store knows
         if record.share:
             for subscription in self.subscriptions.values():
                 group = subscription.group
@@ -603,6 +605,7 @@ class Session(Timed):
                 hub.stats.dropped_expired += 1
             elif qos:
                 delivery = Delivery(message, qos, True, feed.subscription.ids)
+                delivery.fed = True
                 if self.sid:
                     hub.book().add(self, delivery)
                 self._send(delivery)

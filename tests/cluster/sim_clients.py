@@ -28,6 +28,7 @@ class SimClient:
         self.home: str | None = None  # the only node it goes to, if not None
         self.connects = 0
         self.lost_sessions = 0  # how often a broker did not know it any more
+        self.forks: list[list[float]] = []  # from when to when it had more than one session
         self.stopped = False
         sim.later(sim.random.uniform(0.0, 0.2), self._act)
 
@@ -87,12 +88,16 @@ class SimClient:
                 assert packet.reason == 0, packet
                 if self.connects > 1 and not packet.session_present and not self.clean:
                     self.lost_sessions += 1
+                    self.forks.append([self.sim.now, 1e9])
                 self.ready = True
                 known = "with" if packet.session_present else "without"
                 self.sim.note(self.name, f"is on {self.node.name} {known} its session")
                 self.welcome(bool(packet.session_present))
             else:
                 self.on_packet(packet)
+
+    def forked(self) -> bool:
+        return any(begin <= self.sim.now <= end for begin, end in self.forks)
 
     def welcome(self, present: bool) -> None: ...
 
@@ -114,9 +119,10 @@ class Publisher(SimClient):
         self._pids = itertools.cycle(range(1, 60_000))
 
     def welcome(self, present: bool) -> None:
-        if not present:
-            # The broker cannot know any more what it has taken of these.
+        if not present or self.forked():
+            # The broker cannot know what it has taken of these.
             self.may_double |= set(self.waiting.values())
+        if not present:
             self.releasing = {}
         for pid in self.releasing:
             self.send(p.pubrel(pid))
@@ -164,13 +170,10 @@ class Subscriber(SimClient):
         self.subscribed = False
         self.got: dict[str, list[int]] = {}
         self.times: dict[str, list[float]] = {}  # when each of them came
-        self.forks: list[list[float]] = []  # from when to when it had more than one session
         self.open: set[int] = set()  # QoS 2 packet ids before PUBREL
 
     def welcome(self, present: bool) -> None:
         if not present:
-            if self.connects > 1:
-                self.forks.append([self.sim.now, 1e9])
             self.open = set()
             self.send(p.subscribe(1, (self.topic_filter, self.qos)))
 

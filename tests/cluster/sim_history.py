@@ -140,15 +140,18 @@ class History:
         return found
 
     def _watch(self) -> None:
-        """See when sessions that were split are one again."""
+        """See when sessions that were split are one again, and their clients have all of it."""
         sim = self.sim
         sim.later(0.2, self._watch)
         if not all(node.up for node in sim.nodes.values()) or not sim.whole():
             return
-        for subscriber in [*self.subscribers, self.heir]:
-            nodes = [n for n in sim.nodes.values() if subscriber.name in n.world.hub.sessions]
-            if len(nodes) == 1:
-                for fork in subscriber.forks:
+        for client in self.clients:
+            nodes = [n for n in sim.nodes.values() if client.name in n.world.hub.sessions]
+            if len(nodes) != 1:
+                continue
+            session = nodes[0].world.hub.sessions[client.name]
+            if client.ready and not session.queued() and not session.inflight:
+                for fork in client.forks:
                     fork[1] = min(fork[1], sim.now + 1.0)
 
     def _check_owners(self) -> list[str]:
