@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from mhub.cluster.member import DOWN, SYNCING, Member
 from mhub.core.connection import WAITING, Connection
 from mhub.core.peers import CLIENT
+from mhub.core.session import Session
 from mhub.wire import reasons
 
 if TYPE_CHECKING:
@@ -42,6 +43,10 @@ class Claims:
             )
         node.peers.announce(CLIENT + client_id, connection.stamp)
         node.moves.claimed(client_id)
+        session = node.hub.sessions.get(client_id)
+        if session is not None and session.connection is None and session.late is None:
+            if self.newest(client_id) > session.stamp or self.uncertain(session):
+                session.stand_back()
         if self._complete(client_id):
             return False
         deadline = node.hub.now + node.settings.takeover_timeout_s
@@ -73,6 +78,21 @@ class Claims:
             self._fade(client_id)
             node.moves.disowned(client_id, member)
         self.check(client_id)
+
+    def uncertain(self, session: Session) -> bool:
+        """Whether the client may have been elsewhere while this node was not there.
+
+        A node that was not heard since then could tell.  Until it is, the state of the session
+        (packet ids) must not be taken for the one that the client knows.
+        """
+        if not session.restored:
+            return False
+        return any(not member.heard_of for member in self._node.members.values())
+
+    def newest(self, client_id: str) -> int:
+        """The stamp of the newest session that another node has, or had when we heard of it."""
+        members = self._node.members.values()
+        return max((member.peer.clients.get(client_id, 0) for member in members), default=0)
 
     def owner(self, client_id: str) -> Member | None:
         """The node whose CONNECT of a client of ours is the newest; None: it is here."""

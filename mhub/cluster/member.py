@@ -32,6 +32,7 @@ class Member:
         # Its table, while all of it is on its way: names that were there before
         self.stale: dict[str, None] | None = None
         self.has_table = False
+        self.heard_of = False  # since this process began, all of its table was here
         # Retained messages: buckets to be asked for, and whether all that it has is here
         self.asking: list[int] = []
         self.filled = False

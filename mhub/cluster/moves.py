@@ -63,7 +63,6 @@ class Giving:
         self.subscriptions: dict[str, Subscription] = {}  # that were withdrawn here
         self.given: list[Delivery] = []
         self.inflight: dict[int, Delivery] = {}
-        self.incoming: dict[int, bool] = {}
         self.count = 0  # messages of the queue that were given
         self.due = -1  # how many there are to give before END; -1: not known yet
         self.missing: set[str] = set()  # nodes that may still have messages for us alone
@@ -73,6 +72,7 @@ class Giving:
         self.bars: dict[str, int] = {}  # node -> how far we have to have heard it; -1: no answer
         self.ended = False  # END is out
         self.end_at = 0.0  # not again before
+        self.named = False  # the names of messages that the client has went with it
         self.done = False
         self.back = False  # the client is here again: what was given comes back
 
@@ -84,6 +84,7 @@ class Taking:
         self.client_id = client_id
         self.giver = giver
         self.life = life
+        self.newest = False  # it has the state that the client knows
         self.ended = False
 
 
@@ -186,7 +187,8 @@ class Moves:
         session = giving.session
         if not giving.told:
             giving.told = True
-            self._node.send(member, parcels.MOVE, _head(giving, self._node.hub.now))
+            certain = not session.hollow and not self._node.claims.uncertain(session)
+            self._node.send(member, parcels.MOVE, _head(giving, self._node.hub.now, certain))
         if not giving.waits:
             self._give(giving, member)
         self._ask_others(giving, member)
@@ -201,7 +203,9 @@ class Moves:
                 return
             giving.ended = True
             giving.end_at = now + self._node.settings.heartbeat_s
-            self._node.send(member, parcels.END, pack(client=session.client_id, life=giving.life))
+            names = session.names() if not giving.named else []
+            giving.named = True
+            self._node.send(member, parcels.END, pack(client=session.client_id, seen=names))
 
     def _unsubscribe(self, giving: Giving) -> None:
         """Nothing more comes here; what the store has stays as it is, until all is done."""
@@ -353,10 +357,8 @@ class Moves:
         for delivery in giving.inflight.values():
             session.let_go(delivery)
         if not giving.back:
-            for pid in session.incoming if session.sid else ():
-                session.hub.book().incoming(session, pid, False)
             session.inflight = {}
-            session.incoming = {}
+            session.forget_incoming()
             session.hollow_out(True)
         giving.inflight = {}
 
@@ -384,8 +386,7 @@ class Moves:
                 self._node.hub.router.add(subscription)
         session.take_again(giving.given)
         if giving.back:
-            session.inflight = {**giving.inflight, **session.inflight}
-            session.incoming = {**giving.incoming, **session.incoming}
+            session.demote(giving.inflight)
         self._count()
 
     def claimed(self, client_id: str) -> None:
@@ -397,11 +398,9 @@ class Moves:
             self._take_back(giving)
             return
         giving.back = True
-        session = giving.session
-        giving.incoming = session.incoming
-        session.incoming = {}
-        session.inflight = {}
-        session.stand_back()
+        if giving.began:
+            giving.session.inflight = {}  # it was given
+        giving.session.stand_back()
 
     def disowned(self, client_id: str, member: Member) -> None:
         """A node has a session no more."""
@@ -445,17 +444,19 @@ class Moves:
             limits = claim.connection.limits if claim is not None else node.limits(said["listener"])
             session = hub.new_session(client_id, limits)
             session.late = []
-            session.stamp = node.peers.table[CLIENT + client_id]
-            _fill_in(session, said, hub.now)
-        elif session.late is not None:
             _fill_in(session, said, hub.now)
         self._node.fading.keep(client_id)
         if session.seen is None:
             session.remember()
-        known = self.taking.get((client_id, member.name))
-        life = str(said["life"])
-        if known is None or known.life != life:
-            self.taking[client_id, member.name] = Taking(client_id, member.name, life)
+        taking = Taking(client_id, member.name, str(said["life"]))
+        self.taking[client_id, member.name] = taking
+        stamp = member.peer.clients.get(client_id, 0)
+        if session.late is not None and stamp > session.stamp and said["certain"]:
+            if stamp == node.claims.newest(client_id):
+                taking.newest = True
+                _fill_incoming(session, said)
+                session.hollow_out(False)
+                session.stamp = stamp
         for fields in said["subscriptions"]:
             _subscribe(session, fields)
 
@@ -494,7 +495,7 @@ class Moves:
         name = f"{TOOK}{client_id}/{taking.life}"
         taken = self.taken.setdefault(name, Taken())
         while pos < len(data):
-            pos = _take_item(session, taken, data, pos, epoch)
+            pos = _take_item(session, taken, data, pos, epoch, taking.newest)
         if session.sid:
             session.hub.book().note(name, taken.text())
         self._node.send(member, parcels.GOT, pack(client=client_id))
@@ -505,17 +506,20 @@ class Moves:
             self._node.hub.ledger.note(name, "")
 
     def end(self, member: Member, body: bytes) -> None:
-        client_id = str(unpack(body)["client"])
+        said = unpack(body)
+        client_id = str(said["client"])
         taking = self.taking.get((client_id, member.name))
         node = self._node
         if taking is None:
             return
         taking.ended = True
+        session = node.hub.sessions.get(client_id)
+        if session is not None:
+            session.learn_names(said["seen"])
         ledger = node.hub.ledger
         batch = ledger.mark() if ledger is not None else 0
         self._safe.append((batch, member.name, client_id))
         self._count()
-        session = node.hub.sessions.get(client_id)
         node.claims.check(client_id)
         if session is not None and session.late is not None:
             if client_id not in node.claims.waiting:
@@ -585,7 +589,7 @@ class Moves:
                 self._stay(giving.session)
 
 
-def _head(giving: Giving, now: float) -> bytes:
+def _head(giving: Giving, now: float, certain: bool) -> bytes:
     """A session without its messages."""
     session = giving.session
     subscriptions = []
@@ -608,6 +612,7 @@ def _head(giving: Giving, now: float) -> bytes:
         left=max(session.ends_at - now, 0.0) if session.ends_at else -1.0,
         incoming=list(session.incoming),
         subscriptions=subscriptions,
+        certain=certain,
     )
 
 
@@ -624,10 +629,14 @@ def _fill_in(session: Session, said: dict[str, Any], now: float) -> None:
     hub = session.hub
     if hub.ledger is not None and session.expiry_s:
         hub.ledger.session(session)
+
+
+def _fill_incoming(session: Session, said: dict[str, Any]) -> None:
+    session.forget_incoming()
     for pid in said["incoming"]:
         session.incoming[int(pid)] = False
         if session.sid:
-            hub.book().incoming(session, int(pid), True)
+            session.hub.book().incoming(session, int(pid), True)
 
 
 def _subscribe(session: Session, fields: list[Any]) -> None:
@@ -650,7 +659,9 @@ def _subscribe(session: Session, fields: list[Any]) -> None:
         session.hub.book().subscribed(name, subscription, identifier)
 
 
-def _take_item(session: Session, taken: Taken, data: bytes, pos: int, epoch: float) -> int:
+def _take_item(
+    session: Session, taken: Taken, data: bytes, pos: int, epoch: float, newest: bool
+) -> int:
     """One message of a session; the place behind it."""
     if pos + ITEM.size > len(data):
         raise malformed("a message of a session is cut off")
@@ -674,5 +685,5 @@ def _take_item(session: Session, taken: Taken, data: bytes, pos: int, epoch: flo
         for subscription in session.subscriptions.values():
             if subscription.group is not None and subscription.group.full_name == group:
                 delivery.group = subscription.group
-    session.receive(delivery, pid, flags & RELEASED != 0)
+    session.receive(delivery, pid if newest else 0, flags & RELEASED != 0)
     return end

@@ -100,6 +100,7 @@ class Tables:
         peer.confirm_due = True
         if not member.has_table:
             member.has_table = True
+            member.heard_of = True
             self._node.settled(member)
             self._node.claims.check_all()
 

@@ -13,6 +13,7 @@ from mhub.core.connection import (
 from mhub.core.limits import Limits
 from mhub.core.ports import CONTINUE, FAILURE, Method, Step
 from mhub.core.router import reserved
+from mhub.core.session import STAMP
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
@@ -217,6 +218,7 @@ class Admission:
         session, present = hub.attach(connection, packet.clean)
         session.username = welcome.username
         session.stamp = connection.stamp
+        session.restored = False
         session.expiry_s = expiry_s
         if present and hub.peers is not None:
             hub.router.lasts(session)
@@ -234,6 +236,8 @@ class Admission:
         if hub.ledger is not None and (stored or expiry_s):
             if session.sid or expiry_s:
                 hub.ledger.session(session)
+                if session.stamp:
+                    hub.ledger.note(STAMP + session.client_id, str(session.stamp))
             connection.mute(hub.ledger.mark())
         if packet.version < V5:
             # MQTT 3.1 has no Session Present.

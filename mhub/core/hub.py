@@ -25,7 +25,7 @@ from mhub.core.ports import Authorizer, Events, Journal
 from mhub.core.publishing import Publishing
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
-from mhub.core.session import Session
+from mhub.core.session import STAMP, Session
 from mhub.core.shared import Group
 from mhub.core.stats import Stats
 from mhub.core.subscribing import Subscribing
@@ -402,7 +402,9 @@ class Hub:
             self.end_session(session)
             session = None
         present = session is not None and not session.hollow
-        if session is not None:
+        if session is not None and session.hollow:
+            session.inflight = {}
+            session.forget_incoming()
             session.hollow_out(False)
         if session is None:
             session = self.new_session(client_id, connection.limits)
@@ -476,6 +478,8 @@ class Hub:
         self.queued_bytes -= session.queued_bytes
         session.hollow_out(False)
         if session.sid:
+            if self.peers is not None:
+                self.book().note(STAMP + session.client_id, "")
             self.book().ended(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]

@@ -9,12 +9,12 @@ from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry
 from mhub.core.peers import CLIENT, FILTER, SHARE, Peers
-from mhub.core.session import HOLLOW, Session, Subscription
+from mhub.core.session import HOLLOW, STAMP, Session, Subscription
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
 RESTORED: Final = 1
-"""The stamp of a session that comes from a store: every one with a live client is newer."""
+"""The stamp of a session that was stored by a hub without a cluster."""
 
 
 def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) -> None:
@@ -30,13 +30,15 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         session = _session(hub, stored, limits_of(stored.record.listener))
         hub.sessions[session.client_id] = session
         if hub.peers is not None and hub.peers.sessions:
-            session.stamp = RESTORED
+            session.stamp = int(contents.notes.get(STAMP + session.client_id, RESTORED))
+            hub.peers.clock.saw(session.stamp)
             session.last_pid = hub.peers.first_pid(session.client_id)
             # Another node may remember numbers of messages that are gone from the store.
             later = hub.peers.clock.stamp(hub.now) >> 10
             session.last_seq = max(session.last_seq, later)
+            session.restored = True
             session.hollow = HOLLOW + session.client_id in contents.notes
-            hub.peers.announce(CLIENT + session.client_id, RESTORED)
+            hub.peers.announce(CLIENT + session.client_id, session.stamp)
         _subscriptions(hub, session, stored)
         _messages(session, stored, ledger.epoch)
         _deadlines(hub, session, stored, ledger)

@@ -32,6 +32,9 @@ if TYPE_CHECKING:
     from mhub.core.peer import Peer
 
 
+STAMP: Final = "stamp/"
+"""Notes about when a session's client had connected, on the cluster's clock, begin so."""
+
 HOLLOW: Final = "hollow/"
 """Notes about sessions whose state is on another node begin so."""
 
@@ -133,11 +136,13 @@ class Session(Timed):
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
         self.stamp = 0  # of its last CONNECT, on the cluster's clock
-        self.seen: dict[int, bool] | None = None  # uids, while an older part of it may come
+        # While an older part of it may come: uids, and whether the client has that message.
+        self.seen: dict[int, bool] | None = None
         self.bars: dict[Peer, int] | None = None  # how far each peer's line is not for it
         self.late: list[Delivery] | None = None  # what has to wait behind that part
         self.leaving = False  # it is on its way to another node
         self.hollow = False  # another node has what the client knows of it
+        self.restored = False  # it comes from the store, and its client was not here since
         self.will: Publish | None = None
         self.will_delay_s = 0
         self.will_at = 0.0
@@ -209,16 +214,39 @@ class Session(Timed):
 
     def remember(self) -> None:
         """From now on, messages may come on two ways: know them by their names."""
-        seen: dict[int, bool] = {}
+        seen: dict[int, bool] = self.seen if self.seen is not None else {}
         waiting = list(self.queue) if self.queue is not None else []
         for delivery in waiting + list(self.inflight.values()):
             # A retained message came for a subscription: the same one as a new one counts, too.
             if delivery.message.uid and not delivery.fed:
-                seen[delivery.message.uid] = True
+                seen[delivery.message.uid] = False
         self.seen = seen
 
+    def demote(self, inflight: dict[int, Delivery]) -> None:
+        """What was in flight is not what the client knows any more: it waits, as if never sent."""
+        waiting: list[Delivery] = []
+        for delivery in inflight.values():
+            if delivery.released:
+                self._discard(delivery)  # the client has it
+            else:
+                if delivery.record is not None:
+                    self.hub.book().sent(delivery, 0)
+                waiting.append(delivery)
+        self.take_again(waiting)
+
+    def forget_incoming(self) -> None:
+        if self.sid:
+            for pid in self.incoming:
+                self.hub.book().incoming(self, pid, False)
+        self.incoming = {}
+
     def stand_back(self) -> None:
-        """What is in the queue has to wait behind what another node gives back."""
+        """The client's state is elsewhere: what is here waits behind what comes from there."""
+        inflight = self.inflight
+        self.inflight = {}
+        self.demote(inflight)
+        self.forget_incoming()
+        self.hollow_out(True)
         self.late = []
         while self.queue is not None and not self.spilled:
             self.late.append(self._take())
@@ -241,6 +269,25 @@ class Session(Timed):
             if delivery.qos == 0:
                 self.queued_qos0 += 1
 
+    def names(self) -> list[int]:
+        """Of messages that the client has."""
+        seen = self.seen
+        return [uid for uid, has in seen.items() if has] if seen is not None else []
+
+    def learn_names(self, names: list[int]) -> None:
+        """The client has these: they are not for it, if they came here, too."""
+        known = dict.fromkeys(names, True)
+        if self.late is not None:
+            late = self.late
+            self.late = []
+            for delivery in late:
+                if delivery.message.uid in known:
+                    self._discard(delivery)
+                else:
+                    self.late.append(delivery)
+        if self.seen is not None:
+            self.seen.update(known)
+
     def hollow_out(self, hollow: bool) -> None:
         """Whether a client that comes here has to be told that its session is gone."""
         if hollow != self.hollow:
@@ -258,7 +305,7 @@ class Session(Timed):
         if self.seen is not None and uid and not delivery.fed:
             if uid in self.seen:
                 return
-            self.seen[uid] = True
+            self.seen[uid] = False
         if pid and self.late is not None and pid not in self.inflight:
             # The client is not back yet: it goes on with the state that it knows.
             delivery.released = released
@@ -287,7 +334,7 @@ class Session(Timed):
                 return False
         if uid in seen:
             return False
-        seen[uid] = True
+        seen[uid] = False
         if len(seen) > SEEN:
             del seen[next(iter(seen))]
         return True
@@ -633,6 +680,8 @@ class Session(Timed):
     def _settle(self, pid: int, delivery: Delivery) -> None:
         """A delivery is over; its place in the window is free for the next."""
         del self.inflight[pid]
+        if self.seen is not None and delivery.message.uid in self.seen:
+            self.seen[delivery.message.uid] = True
         if delivery.record is not None:
             self.hub.book().remove(delivery)
         if delivery.counted:

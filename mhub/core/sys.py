@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
+    from mhub.core.peers import Peers
 
 WINDOWS: Final = (("1min", 60.0), ("5min", 300.0), ("15min", 900.0))
 
@@ -43,6 +44,9 @@ class SysTopics:
         self.due_at = now + self.interval_s
         for name, value in self.values(now).items():
             self._say("$SYS/broker/" + name, value)
+        if self.hub.peers is not None:
+            for name, value in self.cluster_values(self.hub.peers).items():
+                self._say("$SYS/broker/cluster/" + name, value)
         self._say_loads(now)
         self.last_at = now
 
@@ -98,6 +102,33 @@ class SysTopics:
             "connections/rejected": str(stats.connections_rejected),
             "connections/keepalive_timeouts": str(stats.keepalive_timeouts),
             "connections/protocol_errors": str(stats.protocol_errors),
+        }
+
+    def cluster_values(self, peers: "Peers") -> dict[str, str]:
+        """What a node of a cluster says; messages are those of all links together."""
+        up = sent = received = doubled = dropped_qos0 = dropped_full = queued = queued_bytes = 0
+        for peer in peers.all:
+            up += 1 if peer.up else 0
+            sent += peer.messages_sent
+            received += peer.messages_received
+            doubled += peer.messages_doubled
+            dropped_qos0 += peer.dropped_qos0
+            dropped_full += peer.dropped_full
+            queued += peer.queued
+            queued_bytes += peer.queued_bytes + peer.queued_bytes_qos0
+        return {
+            "node": peers.node,
+            "members/up": str(up),
+            "members/total": str(len(peers.all)),
+            "routes": str(peers.routes),
+            "messages/sent": str(sent),
+            "messages/received": str(received),
+            "messages/doubled": str(doubled),
+            "dropped/qos0": str(dropped_qos0),
+            "dropped/full": str(dropped_full),
+            "refused/full": str(self.hub.stats.publish_refused_peer),
+            "queued/messages": str(queued),
+            "queued/bytes": str(queued_bytes),
         }
 
     def _say_loads(self, now: float) -> None:

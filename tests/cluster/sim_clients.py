@@ -116,7 +116,6 @@ class Publisher(SimClient):
         self.releasing: dict[int, int] = {}  # the same after PUBREC
         self.acknowledged: dict[int, float] = {}
         self.may_double: set[int] = set()
-        self._pids = itertools.cycle(range(1, 60_000))
 
     def welcome(self, present: bool) -> None:
         if not present or self.forked():
@@ -127,7 +126,7 @@ class Publisher(SimClient):
         for pid in self.releasing:
             self.send(p.pubrel(pid))
         for pid, number in list(self.waiting.items()):
-            self.send(self._packet(pid, number, True))
+            self.send(self._packet(pid, number, present))
 
     def _packet(self, pid: int, number: int, dup: bool) -> bytes:
         payload = f"{self.name} {number}".encode()
@@ -138,7 +137,7 @@ class Publisher(SimClient):
             if len(self.waiting) + len(self.releasing) >= 10:
                 break
             self.sent += 1
-            pid = next(self._pids)
+            pid = next(n for n in itertools.count(1) if n not in self.waiting | self.releasing)
             self.waiting[pid] = self.sent
             self.send(self._packet(pid, self.sent, False))
 
