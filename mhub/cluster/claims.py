@@ -48,6 +48,8 @@ class Claims:
             if self.newest(client_id) > session.stamp or self.uncertain(session):
                 session.stand_back()
         if self._complete(client_id):
+            if session is not None:
+                session.complete()
             return False
         deadline = node.hub.now + node.settings.takeover_timeout_s
         self.waiting[client_id] = Claim(connection, deadline)
@@ -72,6 +74,8 @@ class Claims:
         """A peer has said something about a client."""
         node = self._node
         owner = self.owner(client_id)
+        if stamp:
+            node.moves.taking.pop((client_id, member.name), None)  # what it gave was older
         if stamp and owner is member:
             self._lose(client_id, member)
         elif not stamp:

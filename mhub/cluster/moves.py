@@ -138,6 +138,7 @@ class Moves:
             if giving.to == member.name and not giving.back:
                 return
             self._take_back(giving)
+        self.taking.pop((session.client_id, member.name), None)
         session.leaving = True
         session.complete()
         session.remember()
@@ -186,6 +187,8 @@ class Moves:
             return
         session = giving.session
         if not giving.told:
+            if any(m.channel is not None and not m.heard_of for m in self._node.members.values()):
+                return  # it may know of a newer one
             giving.told = True
             certain = not session.hollow and not self._node.claims.uncertain(session)
             self._node.send(member, parcels.MOVE, _head(giving, self._node.hub.now, certain))
@@ -445,6 +448,7 @@ class Moves:
             session = hub.new_session(client_id, limits)
             session.late = []
             _fill_in(session, said, hub.now)
+            session.hollow_out(True)  # until the node that has the client's state gives it
         self._node.fading.keep(client_id)
         if session.seen is None:
             session.remember()
