@@ -11,13 +11,16 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: help run test bench crash lint format wheel clean-ext clean
+.PHONY: help run cluster test bench crash simulate chaos lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
+	@echo "make cluster    three nodes of one broker on 127.0.0.1: MQTT on the ports 1883, 1884 and 1885"
 	@echo "make test       all tests, on the pure and on the compiled build"
 	@echo "make bench      throughput and latency of this broker on this machine"
 	@echo "make crash      kill this broker under load, 50 times on each store, and look what is lost"
+	@echo "make simulate   1,000 histories of a simulated cluster in which links, nodes and clients fail"
+	@echo "make chaos      nodes of a real cluster cut off, stopped and killed under load: is anything lost?"
 	@echo "make lint       ruff, and mypy in strict mode"
 	@echo "make format     let ruff format the sources"
 	@echo "make wheel      a wheel in dist/, compiled for this machine"
@@ -28,6 +31,9 @@ run: $(VENV)/.installed
 	@$(BIN)/mhub --version | grep -q compiled || \
 		echo "Pure Python, the slower build: apt-get install gcc libc6-dev python3-dev, then make clean run"
 	@.ci/start docs/examples/quickstart.toml
+
+cluster: $(VENV)/.installed
+	@.ci/cluster docs/examples/cluster-a.toml docs/examples/cluster-b.toml docs/examples/cluster-c.toml
 
 test: $(VENV)/.compiled
 	@.ci/need clients proxy redis || echo "The tests that use what is missing are skipped."
@@ -40,6 +46,13 @@ crash: $(VENV)/.compiled
 	@.ci/need redis
 	@$(BIN)/python -m tests.system.crash_run --store sqlite --kills 50
 	@$(BIN)/python -m tests.system.crash_run --store redis --kills 50
+
+simulate: $(VENV)/.dev
+	@$(BIN)/python -m tests.cluster.sim_run --seeds 1000
+
+chaos: $(VENV)/.compiled
+	@.ci/need proxy
+	@$(BIN)/python -m tests.system.cluster_run --scenario all
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -65,23 +65,29 @@ class ExampleTests(TestCase):
     def test_snippets_in_the_documentation(self) -> None:
         """The TOML in the documentation loads as well."""
         count = 0
-        for page in ("configuration.md", "authentication.md"):
+        for page in ("configuration.md", "authentication.md", "cluster.md"):
             for snippet in re.findall(r"```toml\n(.*?)```", (DOCS / page).read_text("utf-8"), re.S):
                 self._make_files(snippet)
                 parse(snippet, str(self.folder / page))
                 count += 1
-        self.assertEqual(count, 3)
+        self.assertEqual(count, 7)
 
     def _make_files(self, text: str) -> None:
         authority = Authority("Example CA")
-        for table in tomllib.loads(text).get("listeners", []):
+        document = tomllib.loads(text)
+        cluster = document.get("cluster", {})
+        for table in [*document.get("listeners", []), cluster]:
             tls = table.get("tls", {})
             for entry in [tls, *tls.get("sni", [])]:
                 if "certificate" in entry:
                     authority.issue(
-                        "x", self.folder / entry["certificate"], self.folder / entry["key"]
+                        table.get("node", "x"),
+                        self.folder / entry["certificate"],
+                        self.folder / entry["key"],
                     )
             if "ca" in tls:
                 authority.write(self.folder / tls["ca"])
+        if "secret_file" in cluster:
+            (self.folder / cluster["secret_file"]).write_text("x" * 32)
         if "scram-users" in text:
             set_user(str(self.folder / "scram-users"), "alice", make_verifier("x", 4096))

@@ -18,6 +18,7 @@ burst of small calls costs four times as much (tests.cluster.bench_link), and bo
 from typing import Any, ClassVar, Final, Protocol
 
 from twisted.internet.defer import Deferred
+from twisted.internet.tcp import Connection
 from twisted.python.failure import Failure
 from twisted.spread import banana, jelly, pb
 from twisted.spread.pb import ProtocolError
@@ -132,7 +133,27 @@ class Broker(PB.Broker):  # type: ignore[misc]
 
     def cast(self, target: bytes, name: bytes, *arguments: int | bytes) -> None:
         """Call the method of an object of the other side; there will be no answer."""
-        self.transport.writeSequence(cast(target, name, *arguments))
+        self._write_through(b"".join(cast(target, name, *arguments)))
+
+    def _write_through(self, data: bytes) -> None:
+        """To the socket at once, if nothing waits for it: the reactor has more to do for a write
+        than the socket has.  What the socket does not take, and errors, are the reactor's.
+        """
+        transport = self.transport
+        # Twisted has no public name for the second part of its buffer.
+        if (
+            isinstance(transport, Connection)
+            and not transport.dataBuffer
+            and not transport._tempDataBuffer
+            and not transport.disconnecting
+            and transport.connected
+        ):
+            sent = transport.writeSomeData(data)
+            if not isinstance(sent, int):
+                sent = 0  # it is lost, which the reactor finds out as well
+            data = data[sent:]
+        if data:
+            transport.write(data)
 
     def dataReceived(self, chunk: bytes) -> None:
         if self._deaf:

@@ -41,19 +41,29 @@ class Claims:
             earlier.connection.fail(
                 reasons.SESSION_TAKEN_OVER, "another connection has the same client id"
             )
-        node.peers.announce(CLIENT + client_id, connection.stamp)
+        node.peers.own(client_id, connection.stamp, True)
         node.moves.claimed(client_id)
         session = node.hub.sessions.get(client_id)
-        if session is not None and session.connection is None and session.late is None:
-            if self.newest(client_id) > session.stamp or self.uncertain(session):
-                session.stand_back()
         if self._complete(client_id):
-            if session is not None:
-                session.complete()
+            self._judge(client_id)
             return False
+        if session is not None and session.connection is None and session.late is None:
+            session.stand_back()
         deadline = node.hub.now + node.settings.takeover_timeout_s
         self.waiting[client_id] = Claim(connection, deadline)
         return True
+
+    def _judge(self, client_id: str) -> None:
+        """All that can be had is here: is it what the client knows of its session?"""
+        session = self._node.hub.sessions.get(client_id)
+        if session is None or session.connection is not None:
+            return
+        members = self._node.members.values()
+        away = [m.peer.clients.get(client_id, 0) >> 1 for m in members if not m.peer.up]
+        if session.hollow or max(away, default=0) > session.stamp or self.uncertain(session):
+            session.give_up_state()
+            session.hollow_out(True)
+        session.complete()
 
     def _complete(self, client_id: str) -> bool:
         """Whether no node has anything of a client that is worth waiting for."""
@@ -77,7 +87,8 @@ class Claims:
         if stamp:
             node.moves.taking.pop((client_id, member.name), None)  # what it gave was older
         if stamp and owner is member:
-            self._lose(client_id, member)
+            if stamp & 1 or not self._insist(client_id):
+                self._lose(client_id, member)
         elif not stamp:
             self._fade(client_id)
             node.moves.disowned(client_id, member)
@@ -93,18 +104,29 @@ class Claims:
             return False
         return any(not member.heard_of for member in self._node.members.values())
 
-    def newest(self, client_id: str) -> int:
-        """The stamp of the newest session that another node has, or had when we heard of it."""
-        members = self._node.members.values()
-        return max((member.peer.clients.get(client_id, 0) for member in members), default=0)
+    def _insist(self, client_id: str) -> bool:
+        """A client that is connected here is nowhere else, whatever a clock that is ahead says."""
+        node = self._node
+        claim = self.waiting.get(client_id)
+        session = node.hub.sessions.get(client_id)
+        connection = session.connection if session is not None else None
+        if connection is None and claim is not None and claim.connection.state == WAITING:
+            connection = claim.connection
+        if connection is None:
+            return False
+        connection.stamp = node.peers.clock.stamp(node.hub.now)
+        if session is not None and session.connection is connection:
+            session.stamp = connection.stamp
+        node.peers.own(client_id, connection.stamp, True)
+        return True
 
     def owner(self, client_id: str) -> Member | None:
         """The node whose CONNECT of a client of ours is the newest; None: it is here."""
-        ours = self._node.peers.table.get(CLIENT + client_id, 0)
+        ours = self._node.peers.owned_since(client_id)
         best = (ours, self._node.name)
         found = None
         for member in self._node.members.values():
-            stamp = member.peer.clients.get(client_id, 0)
+            stamp = member.peer.clients.get(client_id, 0) >> 1
             if ours and (stamp, member.name) > best:
                 best = (stamp, member.name)
                 found = member
@@ -149,9 +171,8 @@ class Claims:
     def _go_on(self, client_id: str, claim: Claim) -> None:
         node = self._node
         del self.waiting[client_id]
+        self._judge(client_id)
         session = node.hub.sessions.get(client_id)
-        if session is not None:
-            session.complete()
         if claim.connection.state == WAITING:
             node.hub.admission.welcome(claim.connection)
         elif session is None:  # the client did not wait

@@ -75,6 +75,7 @@ class Giving:
         self.named = False  # the names of messages that the client has went with it
         self.done = False
         self.back = False  # the client is here again: what was given comes back
+        self.stamp = 0  # and this is how new it was
 
 
 class Taking:
@@ -164,7 +165,7 @@ class Moves:
         peers = self._node.peers
         if CLIENT + client_id not in peers.table:
             self._accepted[client_id] = member.name
-            peers.announce(CLIENT + client_id, peers.clock.stamp(self._node.hub.now))
+            peers.own(client_id, peers.clock.stamp(self._node.hub.now), False)
 
     def _drop_offers(self, member: Member) -> None:
         """What a node had offered does not come any more."""
@@ -389,7 +390,10 @@ class Moves:
                 self._node.hub.router.add(subscription)
         session.take_again(giving.given)
         if giving.back:
-            session.demote(giving.inflight)
+            if session.stamp == giving.stamp and session.connection is None:
+                session.inflight = giving.inflight
+            else:
+                session.demote(giving.inflight)
         self._count()
 
     def claimed(self, client_id: str) -> None:
@@ -403,7 +407,7 @@ class Moves:
         giving.back = True
         if giving.began:
             giving.session.inflight = {}  # it was given
-        giving.session.stand_back()
+        giving.stamp = giving.session.stamp
 
     def disowned(self, client_id: str, member: Member) -> None:
         """A node has a session no more."""
@@ -454,15 +458,23 @@ class Moves:
             session.remember()
         taking = Taking(client_id, member.name, str(said["life"]))
         self.taking[client_id, member.name] = taking
-        stamp = member.peer.clients.get(client_id, 0)
-        if session.late is not None and stamp > session.stamp and said["certain"]:
-            if stamp == node.claims.newest(client_id):
-                taking.newest = True
-                _fill_incoming(session, said)
-                session.hollow_out(False)
-                session.stamp = stamp
+        stamp = int(said["stamp"])
+        newer = stamp > session.stamp or (session.hollow and stamp == session.stamp)
+        if session.late is not None and newer and said["certain"]:
+            self._take_state(session, taking, said)
+            session.stamp = stamp
         for fields in said["subscriptions"]:
             _subscribe(session, fields)
+
+    def _take_state(self, session: Session, taking: Taking, said: dict[str, Any]) -> None:
+        """This giver has what the client knows of its session, as far as we have heard."""
+        for (client_id, _), other in self.taking.items():
+            if client_id == session.client_id:
+                other.newest = False
+        taking.newest = True
+        session.give_up_state()
+        _fill_incoming(session, said)
+        session.hollow_out(False)
 
     def bar(self, session: Session) -> None:
         """Ask each node how far its line to us is not for a session that was not here."""
@@ -617,6 +629,7 @@ def _head(giving: Giving, now: float, certain: bool) -> bytes:
         incoming=list(session.incoming),
         subscriptions=subscriptions,
         certain=certain,
+        stamp=session.stamp,
     )
 
 

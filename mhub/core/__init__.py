@@ -20,6 +20,9 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     retained    retained messages
     journal     what a store keeps, as records and batches of changes
     ledger      what changed since the last batch, and what may not be said before it is safe
+    hlc         the cluster's clock
+    peer        another node: the line of messages to it and from it
+    peers       all of them: what they are told, and which of them a message is for
     hub         owns all of it; publish, flush, tick
     restore     a hub from what a store has
     sys         the $SYS topics

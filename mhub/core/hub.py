@@ -452,6 +452,8 @@ class Hub:
             return
         if expiry_s != NEVER:
             session.ends_at = self.now + expiry_s
+        if self.peers is not None:
+            self.peers.own(session.client_id, self.peers.owned_since(session.client_id), False)
         if session.sid:
             self.book().session(session)
         session.hand_over(None, False)

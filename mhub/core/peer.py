@@ -19,9 +19,9 @@ from mhub.core.ledger import Keeping, keeping_of
 from mhub.core.ports import PeerOutlet
 from mhub.core.session import Delivery
 from mhub.wire.decode import frame
-from mhub.wire.packets import V5
+from mhub.wire.packets import V5, V311
 from mhub.wire.primitives import BYTES, malformed, read_u16, read_u64, u16, u64
-from mhub.wire.publish import Publish, decode, encode_v5, with_expiry
+from mhub.wire.publish import Publish, decode, encode_v3, encode_v5, with_expiry
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
@@ -32,20 +32,31 @@ PUBLISHES: Final = 1
 CONFIRM: Final = 2
 """The kind of a parcel that says what came: parcels, the last number that is safe, the table's."""
 
-# A record: flags, what they announce in this order, then the message as a PUBLISH of MQTT 5 with
-# QoS 0, which is what most of the receivers get.
+# A record: flags, what they announce in this order, then the message as a PUBLISH with QoS 0.
+# Where no flag is set, their byte is not there either: the first is that of the PUBLISH, BARE,
+# which as flags would make no sense.  Such a PUBLISH goes to most subscribers just as it came.
 QOS: Final = 3
 RETAIN: Final = 4
 STAMPED: Final = 8  # 8 bytes: when it was retained
-NAMED: Final = 16  # 8 bytes: uid
+NAMED: Final = 16  # 8 bytes: uid; without it, the one after that of the last with QoS 1 or 2
 APART: Final = 32  # not for plain subscriptions
 SHARED: Final = 64  # a count, and the names of shared subscriptions that it is for
+PROPERTIES: Final = 128  # the PUBLISH is one of MQTT 5, else of 3.1.1
+
+BARE: Final = 0x30
 
 PARCEL: Final = 64 * 1024
 """Bytes from which on a parcel is sent without waiting for more."""
 
-EAGER: Final = 2
+EAGER: Final = 8
 """So many parcels are sent without waiting for confirmation; then they grow instead."""
+
+OWED: Final = 4
+"""So many parcels with nothing but QoS 0 are confirmed together: fewer than EAGER, as then the
+other side waits for it.  A confirmation costs both sides as much as fifty messages."""
+
+OWED_S: Final = 0.2
+"""For so long, and until the next tick, less than that may stay unconfirmed."""
 
 RESERVE: Final = 1_000_000
 """Numbers of a line that are taken at a time: a restart begins behind all that may be used."""
@@ -128,6 +139,7 @@ class Peer:
         self.out_bytes = 0
         self.out_first = 0
         self.out_next = 0
+        self.out_uid = 0  # of the last one in it that has a number
         self.parcels: deque[int] = deque()  # sizes of those that are not confirmed
         self.under_way_bytes = 0
         self.parcels_confirmed = 0
@@ -139,6 +151,9 @@ class Peer:
         self.parcels_heard = 0
         self.table_heard = 0
         self.confirm_due = False
+        self.owed = 0  # parcels that are not confirmed yet, and
+        self.owed_bytes = 0  # how long they are
+        self.confirmed_at = 0.0
         # Our table, as far as it
         self.told = 0  # was told of it
         self.knows = 0  # has confirmed it
@@ -227,22 +242,38 @@ class Peer:
         self._write(entry.message, entry.plain, entry.shares)
 
     def _write(self, message: Publish, plain: bool, shares: list[str] | None) -> None:
-        record = record_of(message, plain, shares, self.hub.now)
+        head = b""
+        if message.qos or message.retain or message.properties or not plain or shares is not None:
+            head = head_of(message, plain, shares, self.out_uid)
+            wire = wire_of(message, self.hub.now)
+            if message.qos:
+                self.out_uid = message.uid
+            self.out.append(head)
+        else:
+            known = message.frame_v3  # those who have subscribed here get the same
+            if known is None:
+                known = wire_of(message, 0.0)
+                message.frame_v3 = known
+            wire = known
         self.messages_sent += 1
-        self.out.append(record)
-        self.out_bytes += len(record)
+        self.out.append(wire)
+        self.out_bytes += len(head) + len(wire)
         if self.out_bytes >= PARCEL:
             self._cut()
 
     def _cut(self) -> None:
         """Send what has gathered."""
         body = u64(self.out_first) + b"".join(self.out)
-        self.out = []
-        self.out_bytes = 0
-        self.out_first = 0
+        self._clear_out()
         self.parcels.append(len(body))
         self.under_way_bytes += len(body)
         self.outlet.send(PUBLISHES, body)
+
+    def _clear_out(self) -> None:
+        self.out = []
+        self.out_bytes = 0
+        self.out_first = 0
+        self.out_uid = 0
 
     def flush(self) -> None:
         """The end of a turn."""
@@ -263,10 +294,16 @@ class Peer:
         while marks and marks[0][0] <= durable:
             self.safe_n = marks.popleft()[1]
             self.confirm_due = True
-        if self.confirm_due:
-            self.confirm_due = False
-            body = u64(self.parcels_heard) + u64(self.safe_n) + u64(self.table_heard)
-            self.outlet.send(CONFIRM, body)
+        if self.confirm_due or (self.owed and self.hub.now - self.confirmed_at >= OWED_S):
+            self._confirm()
+
+    def _confirm(self) -> None:
+        self.confirm_due = False
+        self.owed = 0
+        self.owed_bytes = 0
+        self.confirmed_at = self.hub.now
+        body = u64(self.parcels_heard) + u64(self.safe_n) + u64(self.table_heard)
+        self.outlet.send(CONFIRM, body)
 
     def confirmed(self, body: bytes) -> None:
         """What the peer says that it has."""
@@ -330,6 +367,8 @@ class Peer:
         self.patient = True
         self.parcels_confirmed = 0
         self.parcels_heard = 0
+        self.owed = 0
+        self.owed_bytes = 0
         self.marks.clear()
         self.confirm_due = True
         if life == self.life:
@@ -346,9 +385,7 @@ class Peer:
             return
         self.up = False
         self.outlet = NOWHERE
-        self.out = []
-        self.out_bytes = 0
-        self.out_first = 0
+        self._clear_out()
         self.parcels.clear()
         self.under_way_bytes = 0
         line = self.unacked
@@ -397,13 +434,24 @@ class Peer:
         hub = self.hub
         hub.now = now
         self.parcels_heard += 1
-        self.confirm_due = True
+        self.owed += 1
+        self.owed_bytes += len(data)
         n, pos = read_u64(data, 0)
+        numbered = n != 0
+        if numbered or self.owed >= OWED or self.owed_bytes >= self.limits.window_bytes // 4:
+            self.confirm_due = True
         end = len(data)
+        uid = 0
         hub.source = self
         while pos < end:
-            message, plain, shares, pos = read_record(data, pos, now)
+            if data[pos] == BARE:
+                message, pos = read_bare(data, pos)
+                plain = True
+                shares: list[str] | None = None
+            else:
+                message, plain, shares, pos = read_record(data, pos, now, uid)
             if message.qos:
+                uid = message.uid
                 if n <= self.heard_n:
                     self.messages_doubled += 1
                     n += 1
@@ -420,6 +468,8 @@ class Peer:
         if ledger is None:
             self.safe_n = self.heard_n
             return
+        if not numbered:
+            return
         if ledger.batch.touched():
             # With what the messages changed: both are safe, or none.
             ledger.note("heard/" + self.name, f"{self.heard_life} {self.heard_n}")
@@ -434,15 +484,22 @@ def arrived(keeping: Keeping) -> None:
 
 
 def record_of(message: Publish, plain: bool, shares: list[str] | None, now: float) -> bytes:
-    """A message as it crosses a link."""
+    """A message as it crosses a link, by itself."""
+    return head_of(message, plain, shares, 0) + wire_of(message, now)
+
+
+def head_of(message: Publish, plain: bool, shares: list[str] | None, uid: int) -> bytes:
+    """Flags and what they announce; uid is that of the message before, 0: there is none."""
     flags = message.qos
     head = b""
+    if message.properties:
+        flags |= PROPERTIES
     if message.retain:
         flags |= RETAIN
         if message.stamp:
             flags |= STAMPED
             head = u64(message.stamp)
-    if message.uid:
+    if message.qos and message.uid != after_uid(uid):
         flags |= NAMED
         head += u64(message.uid)
     if not plain:
@@ -450,16 +507,18 @@ def record_of(message: Publish, plain: bool, shares: list[str] | None, now: floa
     if shares is not None:
         flags |= SHARED
         head += _names(shares)
-    if message.expires_at:
-        properties = with_expiry(message, now)
-        wire = encode_v5(0x30, message.topic_field, 0, properties, message.payload, 0)
-    else:
-        known = message.frame_v5
-        if known is None:
-            known = encode_v5(0x30, message.topic_field, 0, message.properties, message.payload, 0)
-            message.frame_v5 = known
-        wire = known
-    return b"%b%b%b" % (BYTES[flags], head, wire)
+    return BYTES[flags] + head if head else BYTES[flags]
+
+
+def after_uid(uid: int) -> int:
+    return uid + 1 if uid else 0
+
+
+def wire_of(message: Publish, now: float) -> bytes:
+    if not message.properties:
+        return encode_v3(0x30, message.topic_field, 0, message.payload, 0)
+    properties = with_expiry(message, now)
+    return encode_v5(0x30, message.topic_field, 0, properties, message.payload, 0)
 
 
 def _names(names: list[str]) -> bytes:
@@ -487,13 +546,15 @@ def _read_names(data: bytes, pos: int, end: int) -> tuple[list[str], int]:
     return names, pos
 
 
-def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[str] | None, int]:
-    """What record_of() wrote at pos: message, plain, shares, and the place behind it."""
+def read_record(
+    data: bytes, pos: int, now: float, last_uid: int = 0
+) -> tuple[Publish, bool, list[str] | None, int]:
+    """What head_of() and wire_of() wrote at pos: message, plain, shares, the place behind it."""
     end = len(data)
     flags = data[pos]
     pos += 1
     stamp = 0
-    uid = 0
+    uid = after_uid(last_uid) if flags & QOS else 0
     shares: list[str] | None = None
     if flags & STAMPED:
         stamp, pos = read_u64(data, pos)
@@ -501,10 +562,9 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
         uid, pos = read_u64(data, pos)
     if flags & SHARED:
         shares, pos = _read_names(data, pos, end)
-    body, stop = frame(data, pos, end)
-    if body == 0 or stop > end:
-        raise malformed("a message from a peer is cut off")
-    message = decode(data, 0x30, body, stop, V5, MAX_PROPERTIES)
+    body, stop = _publish_at(data, pos)
+    version = V5 if flags & PROPERTIES else V311
+    message = decode(data, 0x30, body, stop, version, MAX_PROPERTIES)
     message.qos = flags & QOS
     message.retain = flags & RETAIN != 0
     message.stamp = stamp
@@ -512,3 +572,20 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
     if message.expiry_s >= 0:
         message.expires_at = now + message.expiry_s
     return message, flags & APART == 0, shares, stop
+
+
+def read_bare(data: bytes, pos: int) -> tuple[Publish, int]:
+    """A record without flags: the message, and the place behind it."""
+    body, stop = _publish_at(data, pos)
+    message = decode(data, 0x30, body, stop, V311, 0)
+    message.frame_v3 = data[pos:stop]
+    return message, stop
+
+
+def _publish_at(data: bytes, pos: int) -> tuple[int, int]:
+    """Where its body begins and ends."""
+    end = len(data)
+    body, stop = frame(data, pos, end)
+    if body == 0 or stop > end:
+        raise malformed("a message from a peer is cut off")
+    return body, stop

@@ -1,12 +1,13 @@
 """The hub's part of the cluster: what the other nodes are told, and what is sent to them.
 
     table     what this node wants and has, as names with numbers: each change has a number of its
-              own, and every peer gets the changes in their order (`mhub.cluster.table`)
+              own, and every peer gets the changes in their order (`mhub.cluster.tables`)
 
         f FILTER             somebody here has subscribed: 1, + 2 if a lasting session has
         s $share/NAME/FILTER a group has members here: 1, + 2 if one of them lasts, + 4 for each
                              that is connected
-        c CLIENT_ID          the session is here; the stamp of its last CONNECT, which decides
+        c CLIENT_ID          the session is here: twice the stamp of its last CONNECT, + 1 while the
+                             client is connected
 
     forward() a message, once to each peer that wants it; what came from a peer goes no further
 
@@ -141,6 +142,15 @@ class Peers:
         if len(self.log) > LOG:
             self.log.popleft()
 
+    def own(self, client_id: str, stamp: int, live: bool) -> None:
+        """A client's session is here."""
+        if self.sessions:
+            self.announce(CLIENT + client_id, stamp << 1 | (1 if live else 0))
+
+    def owned_since(self, client_id: str) -> int:
+        """The stamp under which a client's session is ours; 0: it is not."""
+        return self.table.get(CLIENT + client_id, 0) >> 1
+
     def interest(self, topic_filter: str, leaf: "Leaf | None") -> None:
         """The local subscribers of a filter may have changed."""
         value = 0
@@ -194,7 +204,7 @@ class Peers:
         if kind == CLIENT:
             if value:
                 peer.clients[rest] = value
-                self.clock.saw(value)
+                self.clock.saw(value >> 1)
             else:
                 peer.clients.pop(rest, None)
             self.neighbours.owned(peer, rest, value)
@@ -256,14 +266,22 @@ class Peers:
 
     def refuses(self, route: Route) -> bool:
         """Whether a QoS 1 or 2 message cannot be taken, as the line to a peer is full."""
-        if not self.limits.refuse_when_full or route.peers is None:
+        if not self.limits.refuse_when_full:
             return False
-        return any(peer.full() for peer in route.peers)
+        if route.peers is not None:
+            for peer in route.peers:
+                if peer.full():
+                    return True
+        for group in route.groups:  # noqa: SIM110 (a generator costs more than all else here)
+            if group.peers is not None and group.stuck():
+                return True
+        return False
 
     def forward(self, message: Publish, route: Route) -> None:
         """Send a client's message to those peers that want it, before anybody here has it."""
-        self.name(message)
-        shares = self._shares(route)
+        if message.qos:
+            self.name(message)
+        shares = self._shares(route) if route.groups else None
         if route.peers is not None:
             for peer in route.peers:
                 names = shares.pop(peer, None) if shares is not None else None

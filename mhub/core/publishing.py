@@ -43,7 +43,7 @@ class Publishing:
             message.expires_at = hub.now + message.expiry_s
         if qos == 2 and hub.peers is not None:
             message.exactly = connection.owner().sid != 0
-        if qos == 2 and not self._first_of_qos2(connection, message.pid):
+        if qos == 2 and not self._first_of_qos2(connection, message.pid, message.dup):
             after = hub.mark(connection.owner())
             others = hub.peers.wait_for_lines() if hub.peers is not None else None
             connection.acknowledge(PUBREC, message.pid, 0, after, others)  # [MQTT-4.3.3-10]
@@ -51,7 +51,7 @@ class Publishing:
         reason = hub.may_publish(connection, route.topic, route.reserved)
         if reason:
             stats.publish_refused += 1
-        elif qos and route.peers is not None and hub.peers_refuse(route):
+        elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection)
         elif not hub.publish(message, route):
             reason = reasons.NO_MATCHING_SUBSCRIBERS
@@ -88,11 +88,15 @@ class Publishing:
             waits = cast(Keeping, message.keeping)
         connection.acknowledge(PUBREC, message.pid, reason, after, waits)
 
-    def _first_of_qos2(self, connection: Connection, pid: int) -> bool:
+    def _first_of_qos2(self, connection: Connection, pid: int, dup: bool) -> bool:
         """Whether a QoS 2 message is new, and then its packet id taken."""
         incoming = connection.owner().incoming
         if pid in incoming:
-            return False
+            # In a cluster, a session that could not be had may have left an old packet id: what
+            # was sent before comes with DUP [MQTT-3.3.1-1], so this is something new.
+            if dup or incoming[pid] or self.hub.peers is None:
+                return False
+            del incoming[pid]
         most = connection.limits.receive_maximum
         # Only MQTT 5 has told the client of a bound [MQTT-3.3.4-7].
         if connection.version == V5 and connection.unreleased >= most:

@@ -8,7 +8,7 @@ from mhub.core.journal import Contents, StoredSession, publish_of
 from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry
-from mhub.core.peers import CLIENT, FILTER, SHARE, Peers
+from mhub.core.peers import FILTER, SHARE, Peers
 from mhub.core.session import HOLLOW, STAMP, Session, Subscription
 from mhub.wire import properties
 from mhub.wire.topics import split_share
@@ -38,7 +38,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             session.last_seq = max(session.last_seq, later)
             session.restored = True
             session.hollow = HOLLOW + session.client_id in contents.notes
-            hub.peers.announce(CLIENT + session.client_id, session.stamp)
+            hub.peers.own(session.client_id, session.stamp, False)
         _subscriptions(hub, session, stored)
         _messages(session, stored, ledger.epoch)
         _deadlines(hub, session, stored, ledger)

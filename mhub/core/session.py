@@ -240,13 +240,15 @@ class Session(Timed):
                 self.hub.book().incoming(self, pid, False)
         self.incoming = {}
 
-    def stand_back(self) -> None:
-        """The client's state is elsewhere: what is here waits behind what comes from there."""
+    def give_up_state(self) -> None:
+        """What the client knows of its session is not what is here: forget the packet ids."""
         inflight = self.inflight
         self.inflight = {}
         self.demote(inflight)
         self.forget_incoming()
-        self.hollow_out(True)
+
+    def stand_back(self) -> None:
+        """Other nodes have a part of it: what is in the queue waits behind what comes from them."""
         self.late = []
         while self.queue is not None and not self.spilled:
             self.late.append(self._take())

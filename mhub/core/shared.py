@@ -88,7 +88,7 @@ class Group:
             return None
         total = self.live
         for peer, value in peers.items():
-            if peer.up:
+            if peer.up and not peer.full():
                 total += value >> 2
         if total:
             place = self.turn % total
@@ -97,15 +97,22 @@ class Group:
                 return None
             place -= self.live
             for peer, value in peers.items():
-                if peer.up:
+                if peer.up and not peer.full():
                     if place < value >> 2:
                         return peer
                     place -= value >> 2
         if self.members:
             return None
         for peer in peers:
-            if peer.up:
+            if peer.up and not peer.full():
                 return peer
         for peer in peers:
-            return peer
+            if not peer.full():
+                return peer
         return None
+
+    def stuck(self) -> bool:
+        """Whether all members are on nodes that can be sent nothing more for now."""
+        if self.members or self.peers is None:
+            return False
+        return all(peer.full() for peer in self.peers)

@@ -5,7 +5,7 @@ One epoll instance holds every socket of every listener; the reactor sees it as 
 reactor's bookkeeping is not paid for each message.  Compiled by mypyc; imports the core and the
 standard library only.
 
-    serve(): turn after turn, until the reactor has something of its own to do
+    serve(): turn after turn, until the reactor has more to do than to serve its own sockets
     turn():  for each socket that is ready: accept a few, or read up to 64 KiB into the core
              then hub.flush(): every connection with output is written once
 
@@ -339,26 +339,37 @@ class Loop:
         self.acceptors[fd] = acceptor
         self.epoll.register(fd, IN)
 
-    def serve(self, other_fd: int, patience: Callable[[], float | None]) -> None:
+    def serve(
+        self,
+        other_fd: int,
+        patience: Callable[[], float | None],
+        others: Callable[[], bool] | None = None,
+    ) -> None:
         """Turn after turn, until other_fd is readable or there is no more patience.
 
         patience() says in how many seconds somebody else's timer is due; None: there is none.
+        others(), if there is one, does what makes other_fd readable; False: that was all.
         """
         hub = self.hub
         self.summoned = False
         self.epoll.register(other_fd, IN)
         try:
-            while not self.summoned:
+            while True:
                 wait = patience()
                 due = wait is not None and wait <= 0.0
                 if hub.unfinished:
                     wait = 0.0
                 events: list[tuple[int, int]] = self.epoll.poll(wait, EVENTS_PER_TURN)
                 self._handle(events)
+                if self.summoned:
+                    self.summoned = False
+                    if others is None or others() or self.epoll.closed:
+                        return
                 if due or (not events and not hub.unfinished):
                     return
         finally:
-            self.epoll.unregister(other_fd)
+            if not self.epoll.closed:
+                self.epoll.unregister(other_fd)
 
     def turn(self) -> bool:
         """Handle what is ready now, without waiting; whether there is more to do at once."""

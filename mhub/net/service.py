@@ -2,9 +2,10 @@
 
 The reactor watches one descriptor, the loop's epoll, which is readable when any of its sockets is.
 Then the two change places: the loop serves its sockets turn after turn and watches the reactor's
-epoll, and when that is readable or a timed call is due, the reactor goes on.  A message that comes
-alone so costs no more of Twisted's bookkeeping than one of a thousand; it halves what a wake-up
-costs (docs/performance.md).  A reactor without an epoll of its own gets a turn at a time.
+epoll.  When that is readable, the reactor's own sockets (links to other nodes, HTTP) are served in
+between; when a timed call is due or another thread has called, the reactor goes on.  A message that
+comes alone so costs no more of Twisted's bookkeeping than one of a thousand; it halves what a
+wake-up costs (docs/performance.md).  A reactor without an epoll of its own gets a turn at a time.
 """
 
 import select
@@ -50,11 +51,19 @@ class Turns:
             # Two epolls must not watch each other.
             self._reactor.removeReader(self)
             try:
-                self._loop.serve(poller.fileno(), self._reactor.timeout)
+                self._loop.serve(poller.fileno(), self._reactor.timeout, self._others)
             finally:
-                self._reactor.addReader(self)
+                if not self._loop.epoll.closed:
+                    self._reactor.addReader(self)
         elif self._loop.turn():
             self.go_on_soon()
+
+    def _others(self) -> bool:
+        """Serve the reactor's own sockets; whether it has more to do than that."""
+        reactor = self._reactor
+        reactor.doIteration(0)
+        # A signal is a call from a thread, too.  Of a stop by others Twisted has no public name.
+        return bool(reactor.threadCallQueue) or reactor._stopped
 
     def go_on_soon(self) -> None:
         if not self._continuing:

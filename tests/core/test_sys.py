@@ -2,6 +2,11 @@
 
 from unittest import TestCase
 
+from mhub.core.connection import Connection
+from mhub.core.hlc import Clock
+from mhub.core.peer import Peer, PeerLimits
+from mhub.core.peers import Peers
+from mhub.core.session import Session
 from mhub.core.sys import Load
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -76,6 +81,95 @@ class Topics(Case):
         self.assertEqual(told["$SYS/broker/dropped/offline"], "1")
         self.assertEqual(told["$SYS/broker/dropped/too_large"], "1")
         self.assertEqual(told["$SYS/broker/dropped/queue_full"], "0")
+
+
+class Neighbours:
+    """Other nodes that need to be told nothing."""
+
+    def tell(self, peer: Peer) -> None:
+        peer.told = peer.knows = 1_000
+
+    def claim(self, connection: Connection) -> bool:
+        return False
+
+    def divided(self, session: Session) -> None:
+        pass
+
+    def owned(self, peer: Peer, client_id: str, stamp: int) -> None:
+        pass
+
+    def turn(self) -> None:
+        pass
+
+
+class Parcels:
+    """The way to a peer, which is no further than here."""
+
+    def send(self, kind: int, body: bytes) -> None:
+        pass
+
+
+class Cluster(Case):
+    def join(self) -> Peers:
+        limits = PeerLimits()
+        limits.max_queued_messages = 2
+        peers = Peers(self.world.hub, "a", Clock("a", 0.0), Neighbours(), limits)
+        peers.suback_waits = False
+        peers.start(1)
+        self.world.hub.join(peers)
+        for name in ("b", "c"):
+            peers.meet(name)
+            peers.learn(peers.peers[name], "ft/#", 3)
+        peers.peers["b"].linked(Parcels(), "", 0, "life")
+        return peers
+
+    def test_nothing_of_a_cluster_without_one(self) -> None:
+        self.world.wait(0.5)
+        self.assertFalse([name for name in self.told(self.listen()) if "cluster" in name])
+
+    def test_the_sums_over_all_peers(self) -> None:
+        peers = self.join()
+        listener = self.listen("$SYS/broker/cluster/#")
+        self.world.client("s").subscribe("u/#")
+        publisher = self.world.client("p")
+        publisher.publish("t/1", b"12345", 1)
+        publisher.publish("t/2", b"12345")
+        peers.peers["b"].messages_received = 5
+        peers.peers["c"].messages_doubled = 1
+        self.world.wait(0.5)
+        told = {
+            name.removeprefix("$SYS/broker/cluster/"): v for name, v in self.told(listener).items()
+        }
+        self.assertEqual(
+            told,
+            {
+                "node": "a",
+                "members/up": "1",
+                "members/total": "2",
+                "routes": "1",
+                "messages/sent": "2",
+                "messages/received": "5",
+                "messages/doubled": "1",
+                "dropped/qos0": "1",
+                "dropped/full": "0",
+                "refused/full": "0",
+                "queued/messages": "2",
+                "queued/bytes": "16",
+            },
+        )
+
+    def test_a_queue_that_is_full(self) -> None:
+        peers = self.join()
+        listener = self.listen("$SYS/broker/cluster/+/full")
+        publisher = self.world.client("p", 5)
+        for _ in range(3):
+            publisher.send(p.publish("t/1", b"x", 1, 1, version=5))
+        peers.limits.refuse_when_full = False
+        publisher.send(p.publish("t/1", b"x", 1, 1, version=5))
+        self.world.wait(0.5)
+        told = self.told(listener)
+        self.assertEqual(told["$SYS/broker/cluster/refused/full"], "1")
+        self.assertEqual(told["$SYS/broker/cluster/dropped/full"], "2")
 
 
 class Loads(Case):

@@ -1,0 +1,43 @@
+"""The documentation of the cluster says what the code does."""
+
+import re
+from pathlib import Path
+
+from twisted.trial.unittest import TestCase
+
+from mhub.cluster import member, parcels
+from mhub.cluster.contract import PROTOCOL
+from mhub.core.hlc import Clock
+from mhub.core.peer import PeerLimits
+from mhub.core.peers import Peers
+from tests.core.world import World
+
+DOCS = Path(__file__).absolute().parent.parent / "docs"
+
+
+class ClusterTests(TestCase):
+    def setUp(self) -> None:
+        self.text = (DOCS / "cluster.md").read_text("utf-8")
+
+    def test_names_every_state(self) -> None:
+        for state in (getattr(member, name) for name in dir(member) if name.isupper()):
+            self.assertIn(f"| `{state}` |", self.text)
+
+    def test_names_every_topic(self) -> None:
+        world = World()
+        peers = Peers(world.hub, "a", Clock("a", 0.0), None, PeerLimits())  # type: ignore[arg-type]
+        for topic in world.hub.sys.cluster_values(peers):
+            self.assertIn(f"`{topic}`", self.text)
+
+
+class PeerProtocolTests(TestCase):
+    def setUp(self) -> None:
+        self.text = (DOCS / "peer-protocol.md").read_text("utf-8")
+
+    def test_names_every_parcel(self) -> None:
+        kinds = {name: getattr(parcels, name) for name in dir(parcels) if name.isupper()}
+        rows = re.findall(r"^\| (\d+) \| ([A-Z]+) \|", self.text, re.M)
+        self.assertEqual({name: int(kind) for kind, name in rows}, kinds)
+
+    def test_is_of_this_version(self) -> None:
+        self.assertIn(f"Version {PROTOCOL}.\n", self.text)
