@@ -188,10 +188,10 @@ class Moves:
             return
         session = giving.session
         if not giving.told:
-            if any(m.channel is not None and not m.heard_of for m in self._node.members.values()):
-                return  # it may know of a newer one
-            giving.told = True
             certain = not session.hollow and not self._node.claims.uncertain(session)
+            if not certain and self._node.young():
+                return  # those that are not linked yet may know of a newer one
+            giving.told = True
             self._node.send(member, parcels.MOVE, _head(giving, self._node.hub.now, certain))
         if not giving.waits:
             self._give(giving, member)

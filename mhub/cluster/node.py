@@ -74,7 +74,7 @@ class Node:
         self.wake: Callable[[], None] = lambda: None
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
-        self._gossip_at = 0.0
+        self._began_at = clock()
         self._addresses: dict[str, str] = {}  # of nodes that were never linked with us
         self.tables = Tables(self)
         self.fill = Fill(self)
@@ -373,6 +373,10 @@ class Node:
             for other in self.channels.values():
                 if other is not member:
                     self.send(other, parcels.MEMBERS, pack(members=self._known()))
+
+    def young(self) -> bool:
+        """Whether this node began so recently that others may not have found it."""
+        return self.hub.now - self._began_at < self.settings.suspect_s
 
     def ready(self) -> bool:
         """Whether this node has all that the nodes which it can reach have."""

@@ -131,6 +131,7 @@ class Connection(Timed):
         self.pending: kinds.Connect | None = None  # the CONNECT while AUTHENTICATING
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
         self.stamp = 0  # of the CONNECT, on the cluster's clock
+        self.untold = False  # it may not know yet that its session was gone
         self.auth_method = ""
         hub.wheel.arm(self, now + allowed.connect_timeout_s)
 
@@ -141,6 +142,9 @@ class Connection(Timed):
         hub = self.hub
         hub.now = now
         hub.stats.bytes_received += len(data)
+        if self.untold and self.state == READY:
+            self.untold = False  # it goes on, so it has read the CONNACK
+            self.owner().hollow_out(False)
         if self.partial is not None:
             self.partial += data
             if self.stalled or self.state == WAITING:

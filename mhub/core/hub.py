@@ -403,9 +403,8 @@ class Hub:
             session = None
         present = session is not None and not session.hollow
         if session is not None and session.hollow:
-            session.inflight = {}
-            session.forget_incoming()
-            session.hollow_out(False)
+            session.give_up_state()
+            connection.untold = True
         if session is None:
             session = self.new_session(client_id, connection.limits)
         session.limits = connection.limits
