@@ -192,6 +192,8 @@ class Moves:
             if not certain and self._node.young():
                 return  # those that are not linked yet may know of a newer one
             giving.told = True
+            if member.peer.told < self._node.peers.number:
+                self._node.tables.tell(member)  # what the table says of the session comes first
             self._node.send(member, parcels.MOVE, _head(giving, self._node.hub.now, certain))
         if not giving.waits:
             self._give(giving, member)
@@ -299,11 +301,15 @@ class Moves:
             to = members.get(giver)
             if to is None or not to.peer.up:
                 continue
-            peers = self._node.peers.all
-            if any(p.up and p.patient and p.knows < number for p in peers):
+            # A node is asked by the giver how far its line is when it has answered the same to
+            # us: so between the two answers everything comes to both, and before to the giver.
+            session = self._node.hub.sessions.get(client_id)
+            bars = session.bars if session is not None and session.bars is not None else {}
+            up = [peer for peer in self._node.peers.all if peer.up]
+            if any(p.patient and (p.knows < number or bars.get(p, 0) < 0) for p in up):
                 left.append((giver, client_id, number))
                 continue
-            know = [peer.name for peer in peers if peer.up and peer.knows >= number]
+            know = [p.name for p in up if p.knows >= number and bars.get(p, 0) >= 0]
             body = pack(client=client_id, know=[*know, self._node.name])
             self._node.send(to, parcels.ROUTED, body)
         self._asks = left

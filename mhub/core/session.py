@@ -535,6 +535,8 @@ class Session(Timed):
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
                 self._discard(delivery)
+            elif self.seen is not None and self.seen.get(message.uid, False) and not delivery.fed:
+                self._discard(delivery)  # it came on another way, as another node says
             elif delivery.qos:
                 self._send(delivery)
             else:
@@ -682,7 +684,7 @@ class Session(Timed):
     def _settle(self, pid: int, delivery: Delivery) -> None:
         """A delivery is over; its place in the window is free for the next."""
         del self.inflight[pid]
-        if self.seen is not None and delivery.message.uid in self.seen:
+        if self.seen is not None and not delivery.fed and delivery.message.uid in self.seen:
             self.seen[delivery.message.uid] = True
         if delivery.record is not None:
             self.hub.book().remove(delivery)
