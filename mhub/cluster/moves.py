@@ -465,7 +465,9 @@ class Moves:
         taking = Taking(client_id, member.name, str(said["life"]))
         self.taking[client_id, member.name] = taking
         stamp = int(said["stamp"])
-        newer = stamp > session.stamp or (session.hollow and stamp == session.stamp)
+        giving = self.giving.get(client_id)
+        given = session.hollow or (giving is not None and giving.back)
+        newer = stamp > session.stamp or (given and stamp == session.stamp)
         if session.late is not None and newer and said["certain"]:
             self._take_state(session, taking, said)
             session.stamp = stamp

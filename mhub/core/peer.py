@@ -24,6 +24,7 @@ from mhub.wire.primitives import BYTES, malformed, read_u16, read_u64, u16, u64
 from mhub.wire.publish import Publish, decode, encode_v3, encode_v5, with_expiry
 
 if TYPE_CHECKING:
+    from mhub.core.connection import Connection
     from mhub.core.hub import Hub
 
 PUBLISHES: Final = 1
@@ -318,8 +319,22 @@ class Peer:
 
     def _settle_to(self, n: int) -> None:
         unacked = self.unacked
+        freed: Connection | None = None
         while unacked and unacked[0].n <= n:
-            self._settle(unacked.popleft())
+            entry = unacked.popleft()
+            keeping = entry.keeping
+            if keeping is not None:
+                # As arrived(), but a sender of many in a row is told once.
+                entry.keeping = None
+                keeping.remote -= 1
+                waiter = keeping.waiter
+                if keeping.remote == 0 and waiter is not None and waiter is not freed:
+                    if freed is not None:
+                        freed.release()
+                    freed = waiter
+            self._settle(entry)
+        if freed is not None:
+            freed.release()
 
     def _settle(self, entry: Entry) -> None:
         self.queued -= 1
