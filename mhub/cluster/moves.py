@@ -400,6 +400,7 @@ class Moves:
                 session.inflight = giving.inflight
             else:
                 session.demote(giving.inflight)
+        session.remember()  # the other node may give it, too
         self._count()
 
     def claimed(self, client_id: str) -> None:

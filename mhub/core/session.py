@@ -204,11 +204,16 @@ class Session(Timed):
         late = self.late
         if late is not None:
             for delivery in late:
-                again = Delivery(delivery.message, delivery.qos, delivery.retain, delivery.ids)
-                again.group = delivery.group
-                self.enqueue(again)
-                self._discard(delivery)  # only now, so that it is kept at all times
+                self._queue_again(delivery)
         self.late = None
+
+    def _queue_again(self, delivery: Delivery) -> None:
+        """A delivery that the store has takes its place at the end of the queue."""
+        again = Delivery(delivery.message, delivery.qos, delivery.retain, delivery.ids)
+        again.group = delivery.group
+        again.fed = delivery.fed
+        self.enqueue(again)
+        self._discard(delivery)  # only now, so that it is kept at all times
 
     # To another node and back
 
@@ -219,7 +224,7 @@ class Session(Timed):
         for delivery in waiting + list(self.inflight.values()):
             # A retained message came for a subscription: the same one as a new one counts, too.
             if delivery.message.uid and not delivery.fed:
-                seen[delivery.message.uid] = False
+                seen.setdefault(delivery.message.uid, False)
         self.seen = seen
 
     def demote(self, inflight: dict[int, Delivery]) -> None:
@@ -228,6 +233,8 @@ class Session(Timed):
         for delivery in inflight.values():
             if delivery.released:
                 self._discard(delivery)  # the client has it
+            elif self.spilled:
+                self._queue_again(delivery)  # a place in front, the store cannot give it
             else:
                 if delivery.record is not None:
                     self.hub.book().sent(delivery, 0)
