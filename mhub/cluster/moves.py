@@ -419,9 +419,8 @@ class Moves:
     def disowned(self, client_id: str, member: Member) -> None:
         """A node has a session no more."""
         returned = self.has_all(client_id, member.name)
-        taking = self.taking.pop((client_id, member.name), None)
-        if taking is not None:
-            self._forget_taken(taking)
+        self.taking.pop((client_id, member.name), None)
+        self._forget_taken(f"{TOOK}{client_id}/{member.name}/")
         giving = self.giving.get(client_id)
         if giving is None or giving.to != member.name:
             return
@@ -525,10 +524,11 @@ class Moves:
             session.hub.book().note(name, taken.text())
         self._node.send(member, parcels.GOT, pack(client=client_id))
 
-    def _forget_taken(self, taking: Taking) -> None:
-        name = f"{TOOK}{taking.client_id}/{taking.life}"
-        if self.taken.pop(name, None) is not None and self._node.hub.ledger is not None:
-            self._node.hub.ledger.note(name, "")
+    def _forget_taken(self, prefix: str) -> None:
+        for name in [name for name in self.taken if name.startswith(prefix)]:
+            del self.taken[name]
+            if self._node.hub.ledger is not None:
+                self._node.hub.ledger.note(name, "")
 
     def end(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -580,6 +580,15 @@ class Moves:
     def tick(self) -> None:
         if self.giving or self._asks or self._safe:
             self.turn()
+
+    def look_around(self) -> None:
+        """Sessions that are another node's and were not given, whatever was in the way."""
+        node = self._node
+        for client_id, session in list(node.hub.sessions.items()):
+            if session.connection is None and client_id not in self.giving:
+                owner = node.claims.owner(client_id)
+                if owner is not None and owner.peer.up and client_id not in node.claims.waiting:
+                    self.start(session, owner)
 
     def unlinked(self, member: Member) -> None:
         """Begin again, when the node is back, with what it has not made safe."""

@@ -14,7 +14,7 @@ Broker and in the simulation.
 
 from collections.abc import Callable
 from random import Random
-from typing import Any
+from typing import Any, Final
 
 from mhub.cluster import parcels
 from mhub.cluster.claims import Claims
@@ -33,6 +33,10 @@ from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.session import Session
 from mhub.wire.errors import ProtocolFault
+
+
+LOOK_S: Final = 10.0
+"""How often a node looks for sessions that should be elsewhere."""
 
 
 class NodeSettings:
@@ -75,6 +79,7 @@ class Node:
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
         self._began_at = clock()
+        self._looked_at = 0.0
         self._addresses: dict[str, str] = {}  # of nodes that were never linked with us
         self.tables = Tables(self)
         self.fill = Fill(self)
@@ -312,6 +317,9 @@ class Node:
         self._dial(now)
         self.claims.tick(now)
         self.moves.tick()
+        if now - self._looked_at >= LOOK_S:
+            self._looked_at = now
+            self.moves.look_around()
         self.fading.turn()
 
     def _watch(self, member: Member, now: float) -> None:
