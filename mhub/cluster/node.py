@@ -34,7 +34,6 @@ from mhub.core.peers import Peers
 from mhub.core.session import Session
 from mhub.wire.errors import ProtocolFault
 
-
 LOOK_S: Final = 10.0
 """How often a node looks for sessions that should be elsewhere."""
 
