@@ -60,7 +60,11 @@ class Claims:
             return
         members = self._node.members.values()
         away = [m.peer.clients.get(client_id, 0) >> 1 for m in members if not m.peer.up]
-        if session.hollow or max(away, default=0) > session.stamp or self.uncertain(session):
+        # A client may have been at a node that cannot be asked, with other packet ids: to take a
+        # new message for an old one would lose it.
+        doubt = bool(session.incoming) and any(not m.peer.up for m in members)
+        newer = max(away, default=0) > session.stamp
+        if session.hollow or newer or doubt or self.uncertain(session):
             session.give_up_state()
             session.hollow_out(True)
         session.complete()

@@ -589,6 +589,11 @@ class Moves:
                 owner = node.claims.owner(client_id)
                 if owner is not None and owner.peer.up and client_id not in node.claims.waiting:
                     self.start(session, owner)
+        for name in [name for name in node.peers.table if name.startswith(CLIENT)]:
+            client_id = name[len(CLIENT) :]
+            if client_id not in node.hub.sessions and client_id not in node.claims.waiting:
+                if client_id not in self._accepted:
+                    node.peers.announce(name, 0)
 
     def unlinked(self, member: Member) -> None:
         """Begin again, when the node is back, with what it has not made safe."""
