@@ -71,8 +71,8 @@ class Tables:
     # Theirs
 
     def restarted(self, member: Member) -> None:
-        """It is another process than before, so its numbers begin anew."""
-        member.peer.table_heard = 0
+        """It is another process than before: what was heard of its table is of the old one."""
+        member.peer.table_heard = -1  # so it sends all of it
 
     def heard(self, member: Member, body: bytes) -> None:
         said = unpack(body)

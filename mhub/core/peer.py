@@ -303,7 +303,7 @@ class Peer:
         self.owed = 0
         self.owed_bytes = 0
         self.confirmed_at = self.hub.now
-        body = u64(self.parcels_heard) + u64(self.safe_n) + u64(self.table_heard)
+        body = u64(self.parcels_heard) + u64(self.safe_n) + u64(max(self.table_heard, 0))
         self.outlet.send(CONFIRM, body)
 
     def confirmed(self, body: bytes) -> None:
