@@ -311,12 +311,13 @@ class Session(Timed):
     def receive(self, delivery: Delivery, pid: int, released: bool) -> None:
         """A message that another node had for this session."""
         uid = delivery.message.uid
+        known = pid != 0 and self.late is not None and pid not in self.inflight
         if self.seen is not None and uid and not delivery.fed:
-            if uid in self.seen:
+            if uid in self.seen and not known:
                 return
-            self.seen[uid] = False
-        if pid and self.late is not None and pid not in self.inflight:
-            # The client is not back yet: it goes on with the state that it knows.
+            self.seen[uid] = known  # then one that waits in the queue is not needed any more
+        if known:
+            # The client is not back yet: it goes on with the packet ids that it knows.
             delivery.released = released
             if self.sid:
                 book = self.hub.book()
