@@ -11,13 +11,14 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: help run cluster test bench crash simulate chaos lint format wheel clean-ext clean
+.PHONY: bench-cluster help run cluster test bench crash simulate chaos lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
 	@echo "make cluster    three nodes of one broker on 127.0.0.1: MQTT on the ports 1883, 1884 and 1885"
 	@echo "make test       all tests, on the pure and on the compiled build"
 	@echo "make bench      throughput and latency of this broker on this machine"
+	@echo "make bench-cluster  what two nodes cost, against one"
 	@echo "make crash      kill this broker under load, 50 times on each store, and look what is lost"
 	@echo "make simulate   1,000 histories of a simulated cluster in which links, nodes and clients fail"
 	@echo "make chaos      nodes of a real cluster cut off, stopped and killed under load: is anything lost?"
@@ -41,6 +42,9 @@ test: $(VENV)/.compiled
 
 bench: $(VENV)/.compiled
 	@.ci/bench
+
+bench-cluster: $(VENV)/.compiled
+	@$(BIN)/python tests/bench/cluster_bench.py
 
 crash: $(VENV)/.compiled
 	@.ci/need redis
