@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -25,6 +26,7 @@ from mhub import __version__, build
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
+from mhub.config.settings import StoreSettings
 from mhub.control.connection import Command, Say
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
@@ -104,6 +106,15 @@ def hub_settings(settings: Settings) -> HubSettings:
     return wanted
 
 
+def own_store(settings: Settings) -> StoreSettings:
+    """The store of this node: in a cluster, all can have the same Redis in their configuration."""
+    store = settings.store
+    if settings.cluster is None or store.kind != "redis":
+        return store
+    prefix = f"{store.redis.prefix}{settings.cluster.node}:"
+    return replace(store, redis=replace(store.redis, prefix=prefix))
+
+
 class Broker(MultiService):
     """Everything that runs, and what belongs to the process as a whole: log and signals."""
 
@@ -143,7 +154,7 @@ class Broker(MultiService):
         self.keeper: Keeper | None = None
         if settings.store.kind != "memory":
             self.keeper = Keeper(
-                make_store(settings.store, reactor),
+                make_store(own_store(settings), reactor),
                 self.hub,
                 reactor,
                 time.monotonic,
