@@ -138,6 +138,7 @@ class Session(Timed):
         self.stamp = 0  # of its last CONNECT, on the cluster's clock
         # While an older part of it may come: uids, and whether the client has that message.
         self.seen: dict[int, bool] | None = None
+        self.twins: dict[int, bool] = {}  # uids that are in flight, and in the queue as well
         self.bars: dict[Peer, int] | None = None  # how far each peer's line is not for it
         self.late: list[Delivery] | None = None  # what has to wait behind that part
         self.leaving = False  # it is on its way to another node
@@ -231,8 +232,8 @@ class Session(Timed):
         """What was in flight is not what the client knows any more: it waits, as if never sent."""
         waiting: list[Delivery] = []
         for delivery in inflight.values():
-            if delivery.released:
-                self._discard(delivery)  # the client has it
+            if delivery.released or self.twins.pop(delivery.message.uid, False):
+                self._discard(delivery)  # the client has it, or gets it from the queue
             elif self.spilled:
                 self._queue_again(delivery)  # a place in front, the store cannot give it
             else:
@@ -313,9 +314,11 @@ class Session(Timed):
         uid = delivery.message.uid
         known = pid != 0 and self.late is not None and pid not in self.inflight
         if self.seen is not None and uid and not delivery.fed:
-            if uid in self.seen and not known:
-                return
-            self.seen[uid] = known  # then one that waits in the queue is not needed any more
+            if uid in self.seen:
+                if not known:
+                    return
+                self.twins[uid] = True  # the one that waits in the queue is not needed any more
+            self.seen.setdefault(uid, False)
         if known:
             # The client is not back yet: it goes on with the packet ids that it knows.
             delivery.released = released
@@ -331,6 +334,12 @@ class Session(Timed):
             self.enqueue(delivery)
             if self.waiting() and self.connection is not None:
                 self.hub.continue_later(self.connection)
+
+    def _has(self, uid: int) -> bool:
+        """Whether the client has a message of the queue, or will have it without this one."""
+        if self.twins.pop(uid, False):
+            return True
+        return self.seen is not None and self.seen.get(uid, False)
 
     def _first(self, uid: int) -> bool:
         """Whether a message is new; it may come on two ways while a session moves."""
@@ -543,8 +552,8 @@ class Session(Timed):
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
                 self._discard(delivery)
-            elif self.seen is not None and self.seen.get(message.uid, False) and not delivery.fed:
-                self._discard(delivery)  # it came on another way, as another node says
+            elif self.seen is not None and self._has(message.uid) and not delivery.fed:
+                self._discard(delivery)  # it came on another way
             elif delivery.qos:
                 self._send(delivery)
             else:
