@@ -375,7 +375,9 @@ class Moves:
     def _finish(self, giving: Giving) -> None:
         """Forget the session, unless a node that cannot be reached may have messages for it."""
         session = giving.session
-        if giving.done and not giving.missing and session.queue is None and not session.spilled:
+        if giving.back or not giving.done or giving.missing:
+            return
+        if session.queue is None and not session.spilled:
             del self.giving[session.client_id]
             session.will = None
             self._node.hub.end_session(session)

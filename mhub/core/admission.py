@@ -219,6 +219,8 @@ class Admission:
         session.username = welcome.username
         session.stamp = connection.stamp
         session.restored = False
+        if hub.peers is not None:
+            hub.peers.own(session.client_id, session.stamp, True)
         session.expiry_s = expiry_s
         if present and hub.peers is not None:
             hub.router.lasts(session)
