@@ -26,6 +26,11 @@ class Fading:
         """No other node has anything more of this session."""
         self._sessions[client_id] = set(self._node.members)
 
+    def begin_if_new(self, client_id: str) -> None:
+        """As begin(), for a session that a restart has brought back with names."""
+        if client_id not in self._sessions:
+            self.begin(client_id)
+
     def keep(self, client_id: str) -> None:
         """Another node has again."""
         self._sessions.pop(client_id, None)
@@ -47,8 +52,7 @@ class Fading:
                 del self._sessions[client_id]
                 session = self._node.hub.sessions.get(client_id)
                 if session is not None:
-                    session.seen = None
-                    session.bars = None
+                    session.forget_names()
         if self._sessions and not self._bars:
             self._ask()
 

@@ -586,7 +586,10 @@ class Moves:
     def look_around(self) -> None:
         """Sessions that are another node's and were not given, whatever was in the way."""
         node = self._node
+        whole = all(member.heard_of for member in node.members.values())
         for client_id, session in list(node.hub.sessions.items()):
+            if session.seen is not None and whole and not node.peers.elsewhere(client_id):
+                node.fading.begin_if_new(client_id)
             if session.connection is None and client_id not in self.giving:
                 owner = node.claims.owner(client_id)
                 if owner is not None and owner.peer.up and client_id not in node.claims.waiting:

@@ -481,6 +481,7 @@ class Hub:
         session.hand_over(None, True)
         self.queued_bytes -= session.queued_bytes
         session.hollow_out(False)
+        session.forget_names()
         if session.sid:
             if self.peers is not None:
                 self.book().note(STAMP + session.client_id, "")

@@ -9,7 +9,7 @@ from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry
 from mhub.core.peers import FILTER, SHARE, Peers
-from mhub.core.session import HOLLOW, STAMP, Session, Subscription
+from mhub.core.session import HOLLOW, NAMES, STAMP, Session, Subscription
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
@@ -55,8 +55,21 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         elif hub.peers is not None:
             hub.retained.recall_tomb(message)
     if hub.peers is not None:
+        _names(hub, contents.notes)
         hub.peers.notes = contents.notes
         hub.peers.clock.saw(hub.retained.last_stamp())
+
+
+def _names(hub: Hub, notes: dict[str, str]) -> None:
+    """Messages that clients have, and that may come to them again."""
+    for name in notes:
+        if name.startswith(NAMES):
+            client_id, _, uid = name[len(NAMES) :].rpartition("/")
+            session = hub.sessions.get(client_id)
+            if session is not None:
+                if session.seen is None:
+                    session.seen = {}
+                session.seen[int(uid, 16)] = True
 
 
 def _line(

@@ -35,6 +35,9 @@ if TYPE_CHECKING:
 STAMP: Final = "stamp/"
 """Notes about when a session's client had connected, on the cluster's clock, begin so."""
 
+NAMES: Final = "seen/"
+"""Notes about messages that a client has, while they may come again, begin so."""
+
 HOLLOW: Final = "hollow/"
 """Notes about sessions whose state is on another node begin so."""
 
@@ -295,8 +298,25 @@ class Session(Timed):
                     self._discard(delivery)
                 else:
                     self.late.append(delivery)
+        for uid in names:
+            self._name(uid)
+
+    def _name(self, uid: int) -> None:
+        """The client has this message, whoever brings it again; also after a crash."""
         if self.seen is not None:
-            self.seen.update(known)
+            self.seen[uid] = True
+            if self.sid:
+                self.hub.book().note(f"{NAMES}{self.client_id}/{uid:x}", "1")
+
+    def forget_names(self) -> None:
+        """No message comes on two ways any more."""
+        if self.seen is not None and self.sid:
+            for uid, has in self.seen.items():
+                if has:
+                    self.hub.book().note(f"{NAMES}{self.client_id}/{uid:x}", "")
+        self.seen = None
+        self.bars = None
+        self.twins = {}
 
     def hollow_out(self, hollow: bool) -> None:
         """Whether a client that comes here has to be told that its session is gone."""
@@ -355,7 +375,9 @@ class Session(Timed):
             return False
         seen[uid] = False
         if len(seen) > SEEN:
-            del seen[next(iter(seen))]
+            oldest = next(iter(seen))
+            if seen.pop(oldest) and self.sid:
+                self.hub.book().note(f"{NAMES}{self.client_id}/{oldest:x}", "")
         return True
 
     def _send(self, delivery: Delivery) -> None:
@@ -702,7 +724,7 @@ class Session(Timed):
         """A delivery is over; its place in the window is free for the next."""
         del self.inflight[pid]
         if self.seen is not None and not delivery.fed and delivery.message.uid in self.seen:
-            self.seen[delivery.message.uid] = True
+            self._name(delivery.message.uid)
         if delivery.record is not None:
             self.hub.book().remove(delivery)
         if delivery.counted:
