@@ -63,7 +63,7 @@ class Claims:
         # A client may have been at a node that cannot be asked, with other packet ids: to take a
         # new message for an old one would lose it.
         doubt = bool(session.incoming) and any(not m.peer.up for m in members)
-        newer = max(away, default=0) > session.stamp
+        newer = max(away, default=0) > session.stamp or not self._complete(client_id)
         if session.hollow or newer or doubt or self.uncertain(session):
             session.give_up_state()
             session.hollow_out(True)

@@ -72,7 +72,7 @@ class Giving:
         self.bars: dict[str, int] = {}  # node -> how far we have to have heard it; -1: no answer
         self.ended = False  # END is out
         self.end_at = 0.0  # not again before
-        self.named = False  # the names of messages that the client has went with it
+        self.named = 0  # so many names of messages that the client has were told
         self.done = False
         self.back = False  # the client is here again: what was given comes back
         self.stamp = 0  # and this is how new it was
@@ -192,6 +192,7 @@ class Moves:
             if not certain and self._node.young():
                 return  # those that are not linked yet may know of a newer one
             giving.told = True
+            giving.named = len(session.names())
             if member.peer.told < self._node.peers.number:
                 self._node.tables.tell(member)  # what the table says of the session comes first
             self._node.send(member, parcels.MOVE, _head(giving, self._node.hub.now, certain))
@@ -209,9 +210,10 @@ class Moves:
                 return
             giving.ended = True
             giving.end_at = now + self._node.settings.heartbeat_s
-            names = session.names() if not giving.named else []
-            giving.named = True
-            self._node.send(member, parcels.END, pack(client=session.client_id, seen=names))
+            names = session.names()
+            new = names if len(names) != giving.named else []  # other nodes may have told us some
+            giving.named = len(names)
+            self._node.send(member, parcels.END, pack(client=session.client_id, seen=new))
 
     def _unsubscribe(self, giving: Giving) -> None:
         """Nothing more comes here; what the store has stays as it is, until all is done."""
@@ -464,6 +466,7 @@ class Moves:
         self._node.fading.keep(client_id)
         if session.seen is None:
             session.remember()
+        session.learn_names(said["seen"])
         taking = Taking(client_id, member.name, str(said["life"]))
         self.taking[client_id, member.name] = taking
         stamp = int(said["stamp"])
@@ -656,6 +659,7 @@ def _head(giving: Giving, now: float, certain: bool) -> bytes:
         left=max(session.ends_at - now, 0.0) if session.ends_at else -1.0,
         incoming=list(session.incoming),
         subscriptions=subscriptions,
+        seen=session.names(),
         certain=certain,
         stamp=session.stamp,
     )
