@@ -81,9 +81,8 @@ class Giving:
 class Taking:
     """A session that another node gives us."""
 
-    def __init__(self, client_id: str, giver: str, life: str) -> None:
+    def __init__(self, client_id: str, life: str) -> None:
         self.client_id = client_id
-        self.giver = giver
         self.life = life
         self.newest = False  # it has the state that the client knows
         self.ended = False
@@ -467,7 +466,7 @@ class Moves:
         if session.seen is None:
             session.remember()
         session.learn_names(said["seen"])
-        taking = Taking(client_id, member.name, str(said["life"]))
+        taking = Taking(client_id, str(said["life"]))
         self.taking[client_id, member.name] = taking
         stamp = int(said["stamp"])
         giving = self.giving.get(client_id)

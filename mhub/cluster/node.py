@@ -305,7 +305,6 @@ class Node:
                 self._watch(member, now)
             elif member.state == DOWN and now - member.since >= self.settings.dead_s:
                 self._turn(member, DEAD, member.note)
-                member.peer.gone = True
                 self.peers.withdraw(member.peer, False)
             elif member.state == LEFT or (
                 member.state == DEAD

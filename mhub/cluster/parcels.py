@@ -8,11 +8,10 @@ is the grammar of all of them.
 import json
 from typing import Any, Final
 
-from mhub.core.peer import CONFIRM, PUBLISHES
-from mhub.wire.errors import ProtocolFault
+# These two as well, so that all kinds have their names here.
+from mhub.core.peer import CONFIRM as CONFIRM
+from mhub.core.peer import PUBLISHES as PUBLISHES
 from mhub.wire.primitives import malformed
-
-__all__ = ["CONFIRM", "PUBLISHES"]
 
 GREET: Final = 3  # where each side stands: lines and table
 TABLE: Final = 4  # changes of a table, or a part of all of it
@@ -50,6 +49,3 @@ def unpack(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise malformed("a parcel that is no JSON object")
     return found
-
-
-__all__ += ["ProtocolFault"]

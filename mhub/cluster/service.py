@@ -63,7 +63,6 @@ class ClusterService(Service):
         self._clock = clock
         self._log = logger("cluster")
         self._ready = False
-        self._started_at = clock()
         wanted = _node_settings(settings)
         try:
             secret = settings.read_secret().encode("utf-8")

@@ -260,9 +260,6 @@ class Hub:
         if self.sessions.get(session.client_id) is not session or not session.sid:
             return
         ledger = self.book()
-        if not session.spilled:
-            session.loading = False  # it was given up meanwhile
-            return
         if rows:
             session.loading = False
             session.take_back(rows)

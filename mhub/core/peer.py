@@ -120,7 +120,6 @@ class Peer:
         self.limits = limits
         self.outlet: PeerOutlet = NOWHERE
         self.up = False  # there is a link, and both sides know where the other one stands
-        self.gone = False  # given up: only what its lasting sessions want is kept for it
         self.patient = True  # whether somebody may have to wait for it; not if it is suspected
         # What it wants, by its own word
         self.routes: dict[str, int] = {}
@@ -378,7 +377,6 @@ class Peer:
         """There is a link; the peer has our line `life` up to n, and its own is `their_life`."""
         self.outlet = outlet
         self.up = True
-        self.gone = False
         self.patient = True
         self.parcels_confirmed = 0
         self.parcels_heard = 0
