@@ -189,7 +189,6 @@ class Session(Timed):
         if qos and self.ready():
             if self.sid:
                 self.hub.book().add(self, delivery)
-                self.tail_seq = self.last_seq
             self._send(delivery)
         else:
             self.enqueue(delivery)
@@ -426,10 +425,11 @@ class Session(Timed):
             # and so is all while another node still has a part that comes in front of it.
             at_hand = self.shares or self.late is not None
             if self.spilled or (self.queued() >= book.window and not at_hand):
+                if not self.spilled:
+                    self.tail_seq = self.last_seq - 1
                 self.spilled += 1
                 self._count(size)
                 return
-            self.tail_seq = self.last_seq
         elif self.spilled:
             self.hub.stats.dropped_queue_full += 1  # QoS 0, and the client is far behind
             return
