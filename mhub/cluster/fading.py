@@ -49,8 +49,10 @@ class Fading:
         for client_id, missing in list(self._sessions.items()):
             missing &= set(members)
             if not missing:
-                del self._sessions[client_id]
                 session = self._node.hub.sessions.get(client_id)
+                if session is not None and session.twins is not None:
+                    continue  # until its queue was sent
+                del self._sessions[client_id]
                 if session is not None:
                     session.forget_names()
         if self._sessions and not self._bars:

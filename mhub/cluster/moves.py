@@ -722,7 +722,9 @@ def _take_item(
     if end > len(data):
         raise malformed("a message of a session is cut off")
     if place:
-        if taken.has(place, pid != 0):
+        # What came as a message of the queue, from a node that was not sure whether it has the
+        # client's state, comes again with its packet id when it is.
+        if taken.has(place, pid != 0) and not (pid and newest):
             return end
         taken.add(place, pid != 0)
     message = journal.publish_of(data[body_from:end], epoch)

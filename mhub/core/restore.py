@@ -138,6 +138,10 @@ def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
             if session.hub.peers is None:
                 session.last_pid = row.record.pid
     session.spilled = stored.queued
+    if session.hub.peers is not None and session.inflight and session.spilled:
+        session.remember()  # a part of it may have been on its way from another node
+        for delivery in session.inflight.values():
+            session.may_be_twice(delivery.message.uid)
     session.queued_bytes = stored.queued_bytes
     session.hub.queued_bytes += stored.queued_bytes
 

@@ -141,7 +141,7 @@ class Session(Timed):
         self.stamp = 0  # of its last CONNECT, on the cluster's clock
         # While an older part of it may come: uids, and whether the client has that message.
         self.seen: dict[int, bool] | None = None
-        self.twins: dict[int, bool] = {}  # uids that are in flight, and in the queue as well
+        self.twins: set[int] | None = None  # uids that may be here twice: in flight, in the queue
         self.bars: dict[Peer, int] | None = None  # how far each peer's line is not for it
         self.late: list[Delivery] | None = None  # what has to wait behind that part
         self.leaving = False  # it is on its way to another node
@@ -234,8 +234,10 @@ class Session(Timed):
         """What was in flight is not what the client knows any more: it waits, as if never sent."""
         waiting: list[Delivery] = []
         for delivery in inflight.values():
-            if delivery.released or self.twins.pop(delivery.message.uid, False):
-                self._discard(delivery)  # the client has it, or gets it from the queue
+            if delivery.released:
+                if not delivery.fed:
+                    self._name(delivery.message.uid)  # the client has it
+                self._discard(delivery)
             elif self.spilled:
                 self._queue_again(delivery)  # a place in front, the store cannot give it
             else:
@@ -302,7 +304,7 @@ class Session(Timed):
 
     def _name(self, uid: int) -> None:
         """The client has this message, whoever brings it again; also after a crash."""
-        if self.seen is not None:
+        if self.seen is not None and uid:
             self.seen[uid] = True
             if self.sid:
                 self.hub.book().note(f"{NAMES}{self.client_id}/{uid:x}", "1")
@@ -315,7 +317,7 @@ class Session(Timed):
                     self.hub.book().note(f"{NAMES}{self.client_id}/{uid:x}", "")
         self.seen = None
         self.bars = None
-        self.twins = {}
+        self.twins = None
 
     def hollow_out(self, hollow: bool) -> None:
         """Whether a client that comes here has to be told that its session is gone."""
@@ -334,9 +336,9 @@ class Session(Timed):
         known = pid != 0 and self.late is not None and pid not in self.inflight
         if self.seen is not None and uid and not delivery.fed:
             if uid in self.seen:
-                if not known:
+                if not known or (self.seen[uid] and not released):
                     return
-                self.twins[uid] = True  # the one that waits in the queue is not needed any more
+                self.may_be_twice(uid)
             self.seen.setdefault(uid, False)
         if known:
             # The client is not back yet: it goes on with the packet ids that it knows.
@@ -349,16 +351,29 @@ class Session(Timed):
                     book.released(delivery)
             self.inflight[pid] = delivery
             self.last_pid = pid
-        elif not released:
+        elif released:
+            if not delivery.fed:
+                self._name(uid)  # the client has it
+        else:
             self.enqueue(delivery)
             if self.waiting() and self.connection is not None:
                 self.hub.continue_later(self.connection)
 
+    def may_be_twice(self, uid: int) -> None:
+        """What is in flight may be in the queue, too, and is not to be sent again from there."""
+        if self.twins is None:
+            self.twins = set()
+        self.twins.add(uid)
+
     def _has(self, uid: int) -> bool:
         """Whether the client has a message of the queue, or will have it without this one."""
-        if self.twins.pop(uid, False):
+        if self.seen is not None and self.seen.get(uid, False):
             return True
-        return self.seen is not None and self.seen.get(uid, False)
+        if self.twins is not None and uid in self.twins:
+            for delivery in self.inflight.values():
+                if delivery.message.uid == uid:
+                    return True
+        return False
 
     def _first(self, uid: int) -> bool:
         """Whether a message is new; it may come on two ways while a session moves."""
@@ -583,6 +598,8 @@ class Session(Timed):
                 self._discard(delivery)
         if self.spilled:
             self.refill()
+        elif self.queue is None:
+            self.twins = None
         if self.waiting():
             self.hub.continue_later(connection)
 
