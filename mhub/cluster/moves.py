@@ -185,6 +185,8 @@ class Moves:
         member = self._node.members.get(giving.to)
         if member is None or not member.peer.up or giving.back:
             return
+        if self._node.peers.boot_after > self._node.hub.durable:
+            return  # the numbers of what is given might be used again after a crash
         session = giving.session
         if not giving.told:
             certain = not session.hollow and not self._node.claims.uncertain(session)

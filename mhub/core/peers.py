@@ -73,6 +73,8 @@ class Peers:
         self.number = 0
         self.log: deque[Change] = deque()
         self.last_uid = 0
+        self.boot = 0  # how many times the node began with this store, this time included
+        self.boot_after = 0  # that is safe with this batch
         self.notes: dict[str, str] = {}  # what the store had at the start
         self.moving = 0  # sessions that move here or from here
 

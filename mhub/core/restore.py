@@ -13,6 +13,13 @@ from mhub.core.session import HOLLOW, NAMES, STAMP, Session, Subscription
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
+BOOT: Final = "boot"
+"""The note with the number of times that a node has begun with this store."""
+
+BOOT_BITS: Final = 36
+"""So many bits of the numbers of messages are free for one life of the node.  With those for its
+lives they are 53 or less, as all have to fit into the numbers of Redis."""
+
 RESTORED: Final = 1
 """The stamp of a session that was stored by a hub without a cluster."""
 
@@ -22,6 +29,10 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     ledger = hub.book()
     ledger.last_sid = contents.last_sid
     ledger.last_mid = contents.last_mid
+    if hub.peers is not None:
+        hub.peers.boot = int(contents.notes.get(BOOT, 0)) + 1
+        hub.peers.boot_after = ledger.batch.number
+        ledger.note(BOOT, str(hub.peers.boot))
     for stored in contents.sessions:
         if stored.record.client_id.startswith(PEER):
             if hub.peers is not None:
@@ -34,8 +45,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.peers.clock.saw(session.stamp)
             session.last_pid = hub.peers.first_pid(session.client_id)
             # Another node may remember numbers of messages that are gone from the store.
-            later = hub.peers.clock.stamp(hub.now) >> 10
-            session.last_seq = max(session.last_seq, later)
+            session.last_seq = max(session.last_seq, hub.peers.boot << BOOT_BITS)
             session.restored = True
             session.hollow = HOLLOW + session.client_id in contents.notes
             hub.peers.own(session.client_id, session.stamp, False)
