@@ -589,7 +589,12 @@ class Session(Timed):
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
                 self._discard(delivery)
-            elif self.seen is not None and self._has(message.uid) and not delivery.fed:
+            elif (
+                self.seen is not None
+                and message.uid
+                and not delivery.fed
+                and self._has(message.uid)
+            ):
                 self._discard(delivery)  # it came on another way
             elif delivery.qos:
                 self._send(delivery)
