@@ -47,7 +47,7 @@ class Claims:
         if self._complete(client_id):
             self._judge(client_id)
             return False
-        if session is not None and session.connection is None and session.late is None:
+        if session is not None and session.connection is None and not session.stands_back():
             session.stand_back()
         deadline = node.hub.now + node.settings.takeover_timeout_s
         self.waiting[client_id] = Claim(connection, deadline)
@@ -93,7 +93,9 @@ class Claims:
         if stamp and owner is member:
             if stamp & 1 or not self._insist(client_id):
                 self._lose(client_id, member)
-        elif not stamp:
+        elif stamp:
+            node.moves.unwanted(client_id, member)
+        else:
             self._fade(client_id)
             node.moves.disowned(client_id, member)
         self.check(client_id)
@@ -120,7 +122,7 @@ class Claims:
             return False
         connection.stamp = node.peers.clock.stamp(node.hub.now)
         if session is not None and session.connection is connection:
-            session.stamp = connection.stamp
+            session.stamped(connection.stamp)
         node.peers.own(client_id, connection.stamp, True)
         return True
 
@@ -187,6 +189,6 @@ class Claims:
 
     def _fade(self, client_id: str) -> None:
         session = self._node.hub.sessions.get(client_id)
-        if session is not None and session.seen is not None:
+        if session is not None and session.divided is not None:
             if not self._node.peers.elsewhere(client_id):
                 self._node.fading.begin(client_id)

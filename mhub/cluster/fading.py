@@ -50,11 +50,12 @@ class Fading:
             missing &= set(members)
             if not missing:
                 session = self._node.hub.sessions.get(client_id)
-                if session is not None and session.twins is not None:
+                divided = session.divided if session is not None else None
+                if divided is not None and divided.twins:
                     continue  # until its queue was sent
                 del self._sessions[client_id]
                 if session is not None:
-                    session.forget_names()
+                    session.unite()
         if self._sessions and not self._bars:
             self._ask()
 

@@ -26,7 +26,9 @@ from mhub.cluster import parcels
 from mhub.cluster.member import Member
 from mhub.cluster.parcels import pack, unpack
 from mhub.core import journal
+from mhub.core.divided import Taken
 from mhub.core.limits import NEVER
+from mhub.core.peer import Peer
 from mhub.core.peers import CLIENT
 from mhub.core.session import Delivery, Session, Subscription
 from mhub.wire.primitives import malformed, read_varint
@@ -41,9 +43,6 @@ MOST_BYTES: Final = 128 * 1024
 
 ITEM: Final = struct.Struct("<QBBHHHI")
 """Place in the giver's store, QoS, flags, packet id, sizes of identifiers, group and message."""
-
-TOOK: Final = "took/"
-"""Notes of what was taken begin so."""
 
 RETAIN: Final = 1
 RELEASED: Final = 2
@@ -88,33 +87,11 @@ class Taking:
         self.ended = False
 
 
-class Taken:
-    """What was taken of a session that has numbers of its own for its messages."""
-
-    def __init__(self, text: str = "") -> None:
-        high, _, others = text.partition(" ")
-        self.high = int(high or 0)  # of the queue
-        self.inflight = {int(place) for place in others.split(",") if place}
-
-    def has(self, place: int, inflight: bool) -> bool:
-        return place in self.inflight if inflight else place <= self.high
-
-    def add(self, place: int, inflight: bool) -> None:
-        if inflight:
-            self.inflight.add(place)
-        else:
-            self.high = place
-
-    def text(self) -> str:
-        return f"{self.high} {','.join(map(str, self.inflight))}"
-
-
 class Moves:
     def __init__(self, node: "Node") -> None:
         self._node = node
         self.giving: dict[str, Giving] = {}
         self.taking: dict[tuple[str, str], Taking] = {}
-        self.taken: dict[str, Taken] = {}  # by client id and life; the store remembers it
         self._offers: dict[str, str] = {}  # client id -> to whom its session was offered
         self._accepted: dict[str, str] = {}  # client id -> who has offered it
         self._asks: list[tuple[str, str, int]] = []  # (giver, client id, number of our table)
@@ -122,12 +99,6 @@ class Moves:
 
     def _count(self) -> None:
         self._node.peers.moving = len(self.giving) + len(self._asks) + len(self._safe)
-
-    def recall(self, notes: dict[str, str]) -> None:
-        """What the store remembers of what was taken."""
-        for name, text in notes.items():
-            if name.startswith(TOOK):
-                self.taken[name] = Taken(text)
 
     # Giving
 
@@ -141,7 +112,7 @@ class Moves:
         self.taking.pop((session.client_id, member.name), None)
         session.leaving = True
         session.complete()
-        session.remember()
+        session.divide()
         self._node.hub.wheel.disarm(session)
         life = f"{self._node.name}/{self._node.settings.instance}"
         if session.sid:
@@ -185,6 +156,8 @@ class Moves:
         member = self._node.members.get(giving.to)
         if member is None or not member.peer.up or giving.back:
             return
+        if not member.has_table:
+            return  # it may have lost the session meanwhile
         if self._node.peers.boot_after > self._node.hub.durable:
             return  # the numbers of what is given might be used again after a crash
         session = giving.session
@@ -193,7 +166,7 @@ class Moves:
             if not certain and self._node.young():
                 return  # those that are not linked yet may know of a newer one
             giving.told = True
-            giving.named = len(session.names())
+            giving.named = len(_names(session))
             if member.peer.told < self._node.peers.number:
                 self._node.tables.tell(member)  # what the table says of the session comes first
             self._node.send(member, parcels.MOVE, _head(giving, self._node.hub.now, certain))
@@ -211,7 +184,7 @@ class Moves:
                 return
             giving.ended = True
             giving.end_at = now + self._node.settings.heartbeat_s
-            names = session.names()
+            names = _names(session)
             new = names if len(names) != giving.named else []  # other nodes may have told us some
             giving.named = len(names)
             self._node.send(member, parcels.END, pack(client=session.client_id, seen=new))
@@ -251,8 +224,8 @@ class Moves:
 
     def _item(self, giving: Giving, delivery: Delivery, pid: int, epoch: float) -> bytes:
         uid = self._node.peers.name(delivery.message)
-        if giving.session.seen is not None:
-            giving.session.seen.pop(uid, None)  # it may come back
+        if giving.session.divided is not None:
+            giving.session.divided.given(uid)
         place = delivery.record.seq if delivery.record is not None else 0
         flags = (RETAIN if delivery.retain else 0) | (RELEASED if delivery.released else 0)
         flags |= FED if delivery.fed else 0
@@ -307,7 +280,8 @@ class Moves:
             # A node is asked by the giver how far its line is when it has answered the same to
             # us: so between the two answers everything comes to both, and before to the giver.
             session = self._node.hub.sessions.get(client_id)
-            bars = session.bars if session is not None and session.bars is not None else {}
+            divided = session.divided if session is not None else None
+            bars = divided.bars if divided is not None else {}
             up = [peer for peer in self._node.peers.all if peer.up]
             if any(p.patient and (p.knows < number or bars.get(p, 0) < 0) for p in up):
                 left.append((giver, client_id, number))
@@ -344,8 +318,8 @@ class Moves:
             return
         if said["why"] == "take":
             session = self._node.hub.sessions.get(str(said["client"]))
-            if session is not None and session.bars is not None:
-                session.bars[member.peer] = int(said["n"])
+            if session is not None and session.divided is not None:
+                session.divided.bars[member.peer] = int(said["n"])
             return
         giving = self.giving.get(str(said["client"]))
         if giving is not None and member.name in giving.bars:
@@ -405,7 +379,7 @@ class Moves:
                 session.inflight = giving.inflight
             else:
                 session.demote(giving.inflight)
-        session.remember()  # the other node may give it, too
+        session.divide()  # the other node may give it, too
         self._count()
 
     def claimed(self, client_id: str) -> None:
@@ -425,7 +399,9 @@ class Moves:
         """A node has a session no more."""
         returned = self.has_all(client_id, member.name)
         self.taking.pop((client_id, member.name), None)
-        self._forget_taken(f"{TOOK}{client_id}/{member.name}/")
+        session = self._node.hub.sessions.get(client_id)
+        if session is not None and session.divided is not None:
+            session.divided.forget_taken(member.name)
         giving = self.giving.get(client_id)
         if giving is None or giving.to != member.name:
             return
@@ -435,6 +411,13 @@ class Moves:
             giving.session.leaving = False
             self._count()
         else:
+            self._take_back(giving)
+            self._stay(giving.session)
+
+    def unwanted(self, client_id: str, member: Member) -> None:
+        """A node that a session is given to has it under an older stamp, after a crash."""
+        giving = self.giving.get(client_id)
+        if giving is not None and giving.to == member.name and not giving.back:
             self._take_back(giving)
             self._stay(giving.session)
 
@@ -461,12 +444,12 @@ class Moves:
             claim = node.claims.waiting.get(client_id)
             limits = claim.connection.limits if claim is not None else node.limits(said["listener"])
             session = hub.new_session(client_id, limits)
-            session.late = []
+            session.stand_back()
             _fill_in(session, said, hub.now)
             session.hollow_out(True)  # until the node that has the client's state gives it
         self._node.fading.keep(client_id)
-        if session.seen is None:
-            session.remember()
+        if session.divided is None:
+            session.divide()
         session.learn_names(said["seen"])
         taking = Taking(client_id, str(said["life"]))
         self.taking[client_id, member.name] = taking
@@ -474,9 +457,9 @@ class Moves:
         giving = self.giving.get(client_id)
         given = session.hollow or (giving is not None and giving.back)
         newer = stamp > session.stamp or (given and stamp == session.stamp)
-        if session.late is not None and newer and said["certain"]:
+        if session.stands_back() and newer and said["certain"]:
             self._take_state(session, taking, said)
-            session.stamp = stamp
+            session.stamped(stamp)
         for fields in said["subscriptions"]:
             _subscribe(session, fields)
 
@@ -492,9 +475,10 @@ class Moves:
 
     def bar(self, session: Session) -> None:
         """Ask each node how far its line to us is not for a session that was not here."""
-        session.bars = {}
+        bars: dict[Peer, int] = {}
+        session.divide().bars = bars
         for member in self._node.members.values():
-            session.bars[member.peer] = -1
+            bars[member.peer] = -1
             self._ask_bar(session.client_id, member)
 
     def _ask_bar(self, client_id: str, member: Member) -> None:
@@ -507,10 +491,11 @@ class Moves:
     def linked(self, member: Member, anew: bool) -> None:
         """A node is back; with `anew` its line has begun from the start."""
         for client_id, session in self._node.hub.sessions.items():
-            if session.bars is not None and member.peer in session.bars:
+            divided = session.divided
+            if divided is not None and member.peer in divided.bars:
                 if anew:
-                    del session.bars[member.peer]
-                elif session.bars[member.peer] < 0:
+                    del divided.bars[member.peer]
+                elif divided.bars[member.peer] < 0:
                     self._ask_bar(client_id, member)
 
     def items(self, member: Member, body: bytes) -> None:
@@ -520,21 +505,14 @@ class Moves:
         session = self._node.hub.sessions.get(client_id)
         if taking is None or session is None:
             return
+        divided = session.divided or session.divide()
         epoch = self._node.peers.clock.epoch
         pos = 0
-        name = f"{TOOK}{client_id}/{taking.life}"
-        taken = self.taken.setdefault(name, Taken())
+        taken = divided.taken_of(taking.life)
         while pos < len(data):
             pos = _take_item(session, taken, data, pos, epoch, taking.newest)
-        if session.sid:
-            session.hub.book().note(name, taken.text())
+        divided.note_taken(taking.life)
         self._node.send(member, parcels.GOT, pack(client=client_id))
-
-    def _forget_taken(self, prefix: str) -> None:
-        for name in [name for name in self.taken if name.startswith(prefix)]:
-            del self.taken[name]
-            if self._node.hub.ledger is not None:
-                self._node.hub.ledger.note(name, "")
 
     def end(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -552,7 +530,7 @@ class Moves:
         self._safe.append((batch, member.name, client_id))
         self._count()
         node.claims.check(client_id)
-        if session is not None and session.late is not None:
+        if session is not None and session.stands_back():
             if client_id not in node.claims.waiting:
                 session.complete()
                 session.rest(node.hub.now)
@@ -592,7 +570,7 @@ class Moves:
         node = self._node
         whole = all(member.heard_of for member in node.members.values())
         for client_id, session in list(node.hub.sessions.items()):
-            if session.seen is not None and whole and not node.peers.elsewhere(client_id):
+            if session.divided is not None and whole and not node.peers.elsewhere(client_id):
                 node.fading.begin_if_new(client_id)
             if session.connection is None and client_id not in self.giving:
                 owner = node.claims.owner(client_id)
@@ -612,7 +590,7 @@ class Moves:
         for key in [key for key in self.taking if key[1] == member.name]:
             taking = self.taking.pop(key)
             session = self._node.hub.sessions.get(taking.client_id)
-            if session is not None and session.late is not None:
+            if session is not None and session.stands_back():
                 if taking.client_id not in self._node.claims.waiting:
                     session.complete()
                     session.rest(self._node.hub.now)
@@ -660,10 +638,15 @@ def _head(giving: Giving, now: float, certain: bool) -> bytes:
         left=max(session.ends_at - now, 0.0) if session.ends_at else -1.0,
         incoming=list(session.incoming),
         subscriptions=subscriptions,
-        seen=session.names(),
+        seen=_names(session),
         certain=certain,
         stamp=session.stamp,
     )
+
+
+def _names(session: Session) -> list[int]:
+    """Of messages that its client has, and that may come to it again."""
+    return session.divided.names() if session.divided is not None else []
 
 
 def _fill_in(session: Session, said: dict[str, Any], now: float) -> None:

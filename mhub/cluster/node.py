@@ -123,8 +123,6 @@ class Node:
         """Know those again that the store has a line for."""
         for name in self.peers.peers:
             self._member(name)
-        self.moves.recall(self.peers.notes)
-        self.peers.notes = {}
 
     # Who we are (Ends)
 

@@ -13,7 +13,6 @@ from mhub.core.connection import (
 from mhub.core.limits import Limits
 from mhub.core.ports import CONTINUE, FAILURE, Method, Step
 from mhub.core.router import reserved
-from mhub.core.session import STAMP
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
@@ -238,8 +237,7 @@ class Admission:
         if hub.ledger is not None and (stored or expiry_s):
             if session.sid or expiry_s:
                 hub.ledger.session(session)
-                if session.stamp:
-                    hub.ledger.note(STAMP + session.client_id, str(session.stamp))
+                session.stamped(connection.stamp)
             connection.mute(hub.ledger.mark())
         if packet.version < V5:
             # MQTT 3.1 has no Session Present.

@@ -427,7 +427,6 @@ class Hub:
         if self.peers is not None:
             session.last_pid = self.peers.first_pid(client_id)
             if self.peers.elsewhere(client_id):
-                session.seen = {}
                 self.peers.neighbours.divided(session)
         return session
 
@@ -478,7 +477,7 @@ class Hub:
         session.hand_over(None, True)
         self.queued_bytes -= session.queued_bytes
         session.hollow_out(False)
-        session.forget_names()
+        session.unite()
         if session.sid:
             if self.peers is not None:
                 self.book().note(STAMP + session.client_id, "")

@@ -75,7 +75,9 @@ class Peers:
         self.last_uid = 0
         self.boot = 0  # how many times the node began with this store, this time included
         self.boot_after = 0  # that is safe with this batch
-        self.notes: dict[str, str] = {}  # what the store had at the start
+        self.names = 0  # of messages that are remembered, of all sessions that are divided
+        self.max_names = 1_000_000
+        self.names_dropped = 0
         self.moving = 0  # sessions that move here or from here
 
     def start(self, uid_tag: int) -> None:

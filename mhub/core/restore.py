@@ -3,13 +3,14 @@
 from collections.abc import Callable
 from typing import Final
 
+from mhub.core.divided import NAMES, TOOK, Taken
 from mhub.core.hub import Hub
 from mhub.core.journal import Contents, StoredSession, publish_of
 from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry
 from mhub.core.peers import FILTER, SHARE, Peers
-from mhub.core.session import HOLLOW, NAMES, STAMP, Session, Subscription
+from mhub.core.session import HOLLOW, STAMP, Session, Subscription
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
@@ -65,21 +66,23 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         elif hub.peers is not None:
             hub.retained.recall_tomb(message)
     if hub.peers is not None:
-        _names(hub, contents.notes)
-        hub.peers.notes = contents.notes
+        _divided(hub, contents.notes)
         hub.peers.clock.saw(hub.retained.last_stamp())
 
 
-def _names(hub: Hub, notes: dict[str, str]) -> None:
-    """Messages that clients have, and that may come to them again."""
-    for name in notes:
+def _divided(hub: Hub, notes: dict[str, str]) -> None:
+    """What may come to clients again, and what was taken of sessions from other nodes."""
+    for name, text in notes.items():
         if name.startswith(NAMES):
             client_id, _, uid = name[len(NAMES) :].rpartition("/")
             session = hub.sessions.get(client_id)
             if session is not None:
-                if session.seen is None:
-                    session.seen = {}
-                session.seen[int(uid, 16)] = True
+                (session.divided or session.divide()).recall_name(int(uid, 16))
+        elif name.startswith(TOOK):
+            client_id, node, number = name[len(TOOK) :].rsplit("/", 2)
+            session = hub.sessions.get(client_id)
+            if session is not None:
+                (session.divided or session.divide()).taken[f"{node}/{number}"] = Taken(text)
 
 
 def _line(
@@ -149,9 +152,9 @@ def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
                 session.last_pid = row.record.pid
     session.spilled = stored.queued
     if session.hub.peers is not None and session.inflight and session.spilled:
-        session.remember()  # a part of it may have been on its way from another node
+        divided = session.divide()  # a part of it may have been on its way from another node
         for delivery in session.inflight.values():
-            session.may_be_twice(delivery.message.uid)
+            divided.twins.add(delivery.message.uid)
     session.queued_bytes = stored.queued_bytes
     session.hub.queued_bytes += stored.queued_bytes
 

@@ -17,6 +17,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mhub.core import limits
+from mhub.core.divided import Divided
 from mhub.core.journal import DeliveryRecord, Row, publish_of
 from mhub.core.ledger import Keeping
 from mhub.core.limits import Limits
@@ -29,20 +30,13 @@ from mhub.wire.reasons import PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
     from mhub.core.hub import Hub
-    from mhub.core.peer import Peer
 
 
 STAMP: Final = "stamp/"
 """Notes about when a session's client had connected, on the cluster's clock, begin so."""
 
-NAMES: Final = "seen/"
-"""Notes about messages that a client has, while they may come again, begin so."""
-
 HOLLOW: Final = "hollow/"
 """Notes about sessions whose state is on another node begin so."""
-
-SEEN: Final = 10_000
-"""So many messages are remembered by name while an older part of a session may still come."""
 
 SNAPSHOT: Final = 100_000
 """So many retained messages may wait for one session; more are looked up when these are out."""
@@ -139,11 +133,7 @@ class Session(Timed):
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
         self.stamp = 0  # of its last CONNECT, on the cluster's clock
-        # While an older part of it may come: uids, and whether the client has that message.
-        self.seen: dict[int, bool] | None = None
-        self.twins: set[int] | None = None  # uids that may be here twice: in flight, in the queue
-        self.bars: dict[Peer, int] | None = None  # how far each peer's line is not for it
-        self.late: list[Delivery] | None = None  # what has to wait behind that part
+        self.divided: Divided | None = None  # while other nodes have a part of it
         self.leaving = False  # it is on its way to another node
         self.hollow = False  # another node has what the client knows of it
         self.restored = False  # it comes from the store, and its client was not here since
@@ -169,7 +159,8 @@ class Session(Timed):
     def deliver(self, message: Publish, qos: int, subscription: Subscription) -> None:
         """Take a message over: send it now, or keep it as long as it takes."""
         self.hub.work += 1
-        if self.seen is not None and qos and message.uid and not self._first(message.uid):
+        divided = self.divided
+        if divided is not None and qos and message.uid and not divided.first(message.uid):
             return
         retain = message.retain and subscription.retain_as_published
         connection = self.connection
@@ -183,8 +174,11 @@ class Session(Timed):
                 return
         delivery = Delivery(message, qos, retain, subscription.ids)
         delivery.group = subscription.group
-        if self.late is not None and not self.spilled:
-            self._put_aside(delivery)
+        if divided is not None and divided.late is not None and not self.spilled:
+            # Behind what another node still has for this session; safe, but without its place.
+            if self.sid:
+                self.hub.book().add(self, delivery)
+            divided.late.append(delivery)
             return
         if qos and self.ready():
             if self.sid:
@@ -195,20 +189,17 @@ class Session(Timed):
             if self.waiting() and connection is not None:
                 self.hub.continue_later(connection)
 
-    def _put_aside(self, delivery: Delivery) -> None:
-        """Behind what another node still has for this session; safe, but without its place."""
-        assert self.late is not None
-        if self.sid:
-            self.hub.book().add(self, delivery)
-        self.late.append(delivery)
+    def stands_back(self) -> bool:
+        """Whether another node's part has to come first."""
+        return self.divided is not None and self.divided.late is not None
 
     def complete(self) -> None:
         """Another node has given all it had: what came meanwhile takes its place."""
-        late = self.late
-        if late is not None:
-            for delivery in late:
+        divided = self.divided
+        if divided is not None and divided.late is not None:
+            for delivery in divided.late:
                 self._queue_again(delivery)
-        self.late = None
+            divided.late = None
 
     def _queue_again(self, delivery: Delivery) -> None:
         """A delivery that the store has takes its place at the end of the queue."""
@@ -220,23 +211,30 @@ class Session(Timed):
 
     # To another node and back
 
-    def remember(self) -> None:
+    def divide(self) -> Divided:
         """From now on, messages may come on two ways: know them by their names."""
-        seen: dict[int, bool] = self.seen if self.seen is not None else {}
+        divided = self.divided
+        if divided is None:
+            divided = self.divided = Divided(self)
         waiting = list(self.queue) if self.queue is not None else []
         for delivery in waiting + list(self.inflight.values()):
             # A retained message came for a subscription: the same one as a new one counts, too.
             if delivery.message.uid and not delivery.fed:
-                seen.setdefault(delivery.message.uid, False)
-        self.seen = seen
+                divided.add(delivery.message.uid)
+        return divided
+
+    def unite(self) -> None:
+        """All of it is here, and nothing of it can come again."""
+        if self.divided is not None:
+            self.divided.forget()
+            self.divided = None
 
     def demote(self, inflight: dict[int, Delivery]) -> None:
         """What was in flight is not what the client knows any more: it waits, as if never sent."""
         waiting: list[Delivery] = []
         for delivery in inflight.values():
             if delivery.released:
-                if not delivery.fed:
-                    self._name(delivery.message.uid)  # the client has it
+                self._name(delivery)
                 self._discard(delivery)
             elif self.spilled:
                 self._queue_again(delivery)  # a place in front, the store cannot give it
@@ -261,9 +259,10 @@ class Session(Timed):
 
     def stand_back(self) -> None:
         """Other nodes have a part of it: what is in the queue waits behind what comes from them."""
-        self.late = []
+        late: list[Delivery] = []
+        self.divide().late = late
         while self.queue is not None and not self.spilled:
-            self.late.append(self._take())
+            late.append(self._take())
 
     def give(self) -> Delivery | None:
         """The next message of the queue, for another node; None: there is none at hand."""
@@ -283,41 +282,31 @@ class Session(Timed):
             if delivery.qos == 0:
                 self.queued_qos0 += 1
 
-    def names(self) -> list[int]:
-        """Of messages that the client has."""
-        seen = self.seen
-        return [uid for uid, has in seen.items() if has] if seen is not None else []
-
     def learn_names(self, names: list[int]) -> None:
         """The client has these: they are not for it, if they came here, too."""
-        known = dict.fromkeys(names, True)
-        if self.late is not None:
-            late = self.late
-            self.late = []
+        divided = self.divided
+        if divided is None:
+            return
+        if divided.late is not None:
+            known = set(names)
+            late = divided.late
+            divided.late = [d for d in late if d.message.uid not in known]
             for delivery in late:
                 if delivery.message.uid in known:
                     self._discard(delivery)
-                else:
-                    self.late.append(delivery)
         for uid in names:
-            self._name(uid)
+            divided.name(uid)
 
-    def _name(self, uid: int) -> None:
-        """The client has this message, whoever brings it again; also after a crash."""
-        if self.seen is not None and uid:
-            self.seen[uid] = True
-            if self.sid:
-                self.hub.book().note(f"{NAMES}{self.client_id}/{uid:x}", "1")
+    def _name(self, delivery: Delivery) -> None:
+        """The client has it."""
+        if self.divided is not None and not delivery.fed:
+            self.divided.name(delivery.message.uid)
 
-    def forget_names(self) -> None:
-        """No message comes on two ways any more."""
-        if self.seen is not None and self.sid:
-            for uid, has in self.seen.items():
-                if has:
-                    self.hub.book().note(f"{NAMES}{self.client_id}/{uid:x}", "")
-        self.seen = None
-        self.bars = None
-        self.twins = None
+    def stamped(self, stamp: int) -> None:
+        """What is here is what the client knows since that CONNECT."""
+        self.stamp = stamp
+        if self.sid and stamp:
+            self.hub.book().note(STAMP + self.client_id, str(stamp))
 
     def hollow_out(self, hollow: bool) -> None:
         """Whether a client that comes here has to be told that its session is gone."""
@@ -332,16 +321,18 @@ class Session(Timed):
 
     def receive(self, delivery: Delivery, pid: int, released: bool) -> None:
         """A message that another node had for this session."""
+        divided = self.divided
+        assert divided is not None
         uid = delivery.message.uid
-        known = pid != 0 and self.late is not None and pid not in self.inflight
-        if self.seen is not None and uid and not delivery.fed:
-            if uid in self.seen:
-                if not known or (self.seen[uid] and not released):
+        # If the client is not back yet, it goes on with the packet ids that it knows.
+        known = pid != 0 and divided.late is not None and pid not in self.inflight
+        if uid and not delivery.fed:
+            if uid in divided.seen:
+                if not known or (divided.seen[uid] and not released):
                     return
-                self.may_be_twice(uid)
-            self.seen.setdefault(uid, False)
+                divided.twins.add(uid)
+            divided.add(uid)
         if known:
-            # The client is not back yet: it goes on with the packet ids that it knows.
             delivery.released = released
             if self.sid:
                 book = self.hub.book()
@@ -352,47 +343,11 @@ class Session(Timed):
             self.inflight[pid] = delivery
             self.last_pid = pid
         elif released:
-            if not delivery.fed:
-                self._name(uid)  # the client has it
+            self._name(delivery)
         else:
             self.enqueue(delivery)
             if self.waiting() and self.connection is not None:
                 self.hub.continue_later(self.connection)
-
-    def may_be_twice(self, uid: int) -> None:
-        """What is in flight may be in the queue, too, and is not to be sent again from there."""
-        if self.twins is None:
-            self.twins = set()
-        self.twins.add(uid)
-
-    def _has(self, uid: int) -> bool:
-        """Whether the client has a message of the queue, or will have it without this one."""
-        if self.seen is not None and self.seen.get(uid, False):
-            return True
-        if self.twins is not None and uid in self.twins:
-            for delivery in self.inflight.values():
-                if delivery.message.uid == uid:
-                    return True
-        return False
-
-    def _first(self, uid: int) -> bool:
-        """Whether a message is new; it may come on two ways while a session moves."""
-        seen = self.seen
-        assert seen is not None
-        if self.bars is not None and self.hub.source is not None:
-            # What was sent here before its node knew that the session is here went to where it
-            # was, too, and comes from there, unless the client has it already.
-            bar = self.bars.get(self.hub.source, 0)
-            if bar < 0 or self.hub.source_n <= bar:
-                return False
-        if uid in seen:
-            return False
-        seen[uid] = False
-        if len(seen) > SEEN:
-            oldest = next(iter(seen))
-            if seen.pop(oldest) and self.sid:
-                self.hub.book().note(f"{NAMES}{self.client_id}/{oldest:x}", "")
-        return True
 
     def _send(self, delivery: Delivery) -> None:
         """The first PUBLISH of a QoS 1 or 2 delivery, with a free packet id [MQTT-2.2.1-4]."""
@@ -438,7 +393,7 @@ class Session(Timed):
             book.add(self, delivery)
             # What a shared group may take over is at hand, but for what comes back after a start;
             # and so is all while another node still has a part that comes in front of it.
-            at_hand = self.shares or self.late is not None
+            at_hand = self.shares or self.stands_back()
             if self.spilled or (self.queued() >= book.window and not at_hand):
                 if not self.spilled:
                     self.tail_seq = self.last_seq - 1
@@ -589,12 +544,7 @@ class Session(Timed):
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
                 self._discard(delivery)
-            elif (
-                self.seen is not None
-                and message.uid
-                and not delivery.fed
-                and self._has(message.uid)
-            ):
+            elif self.divided is not None and self._came_already(delivery):
                 self._discard(delivery)  # it came on another way
             elif delivery.qos:
                 self._send(delivery)
@@ -603,10 +553,16 @@ class Session(Timed):
                 self._discard(delivery)
         if self.spilled:
             self.refill()
-        elif self.queue is None:
-            self.twins = None
+        elif self.queue is None and self.divided is not None:
+            self.divided.twins.clear()
         if self.waiting():
             self.hub.continue_later(connection)
+
+    def _came_already(self, delivery: Delivery) -> bool:
+        """Whether the client has it on another way."""
+        divided = self.divided
+        uid = delivery.message.uid
+        return divided is not None and uid != 0 and not delivery.fed and divided.has(uid)
 
     def waiting(self) -> bool:
         """Whether pump() would find something that may be sent now."""
@@ -745,8 +701,8 @@ class Session(Timed):
     def _settle(self, pid: int, delivery: Delivery) -> None:
         """A delivery is over; its place in the window is free for the next."""
         del self.inflight[pid]
-        if self.seen is not None and not delivery.fed and delivery.message.uid in self.seen:
-            self._name(delivery.message.uid)
+        if self.divided is not None:
+            self._name(delivery)
         if delivery.record is not None:
             self.hub.book().remove(delivery)
         if delivery.counted:

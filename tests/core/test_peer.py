@@ -96,9 +96,9 @@ class Lines(SynchronousTestCase):
         self.alice.send(b"".join(p.publish(TOPIC, b"x", 1, pid) for pid in (1, 2, 3)))
         (body,) = self.a.outlet.take(PUBLISHES)
         self.bob.send(p.subscribe(9, (TOPIC, 1)))
-        self.bob.session.remember()
+        self.bob.session.divide()
         self.b.peer.take(body, self.b.hub.now)
-        seen = list(self.bob.session.seen or ())
+        seen = list(self.bob.session.divide().seen)
         self.assertEqual([uid - seen[0] for uid in seen], [0, 1, 2])
         self.assertEqual(len(body), 8 + 8 + 3 * len(b"." + p.publish(TOPIC, b"x")))
 
