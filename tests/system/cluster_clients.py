@@ -15,6 +15,7 @@ from itertools import count, cycle
 
 from tests.helpers import packets as p
 from tests.helpers.packets import Packet
+from tests.system.cluster_trace import Trace
 from tests.system.durability import PATIENCE_S, Load, Stuck
 from tests.system.durability_clients import (
     RESTLESS,
@@ -41,6 +42,7 @@ class Roaming(Client):
     """What is different for all clients of a cluster."""
 
     choose: Choose
+    trace: Trace
     forgotten = 0  # how often a broker had no session for it
     resumed = 0  # how often one had
     refused = 0
@@ -57,9 +59,23 @@ class Roaming(Client):
             self._sock = dial(address)
         except OSError:
             return  # it has just died
+        self.trace.note(self.name, f"comes to {address[0]}")
         self._sock.setblocking(False)
         self._came_at = self._heard_at = self._pinged_at = time.monotonic()
         self._send(p.connect(self.name, clean=False))
+
+    def leave(self) -> None:
+        if self.is_here:
+            self.trace.note(self.name, f"leaves, with {len(self._out)} bytes not sent")
+        super().leave()
+
+    def _send(self, data: bytes) -> None:
+        self.trace.sent(self.name, data)
+        super()._send(data)
+
+    def _handle(self, packet: Packet) -> None:
+        self.trace.came(self.name, packet)
+        super()._handle(packet)
 
     def read(self) -> None:
         self._heard_at = time.monotonic()
@@ -76,6 +92,7 @@ class Roaming(Client):
             self.ping()
 
     def _welcome(self, packet: Packet) -> None:
+        self.trace.came(self.name, packet)
         if packet.reason != 0:
             self.refused += 1  # it is about to stop; it closes now
             return
@@ -171,7 +188,9 @@ class ClusterLoad(Load):
     publishers: list[RoamingPublisher]  # type: ignore[assignment]
     subscribers: list[RoamingSubscriber]  # type: ignore[assignment]
 
-    def __init__(self, rng: random.Random, doors: Callable[[], list[Address]]) -> None:
+    def __init__(
+        self, rng: random.Random, doors: Callable[[], list[Address]], trace: Trace
+    ) -> None:
         super().__init__(rng)
         self.publishers = publishers()
         self.subscribers = subscribers()
@@ -182,6 +201,7 @@ class ClusterLoad(Load):
         self._turns = cycle(range(840))  # divided by all numbers of nodes up to 8
         for client in self.clients:
             client.choose = self._choose
+            client.trace = trace
 
     def _choose(self) -> Address | None:
         """In turn, as a load balancer does."""

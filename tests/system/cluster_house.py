@@ -17,6 +17,7 @@ from typing import Any
 from mhub.control.client import call
 from mhub.control.contract import ControlError
 from tests.system.cluster_switch import Switch
+from tests.system.cluster_trace import Trace
 from tests.system.process import PATIENCE_S, Broker, environment
 
 PORT = 1883
@@ -112,8 +113,9 @@ class Node(Broker):
 class House:
     """`doors` are those nodes that a load balancer would send clients to."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, trace: Trace) -> None:
         self.directory = directory
+        self._trace = trace
         self.nodes: dict[str, Node] = {}
         self.doors: list[str] = []
         self.switched = False  # whether nodes reach each other by the switch
@@ -143,6 +145,7 @@ class House:
 
     def start(self, *names: str) -> None:
         for name in names or self.nodes:
+            self._trace.note("HOUSE", f"{name} starts at {self.nodes[name].host}")
             self.nodes[name].start()
             self.switch.pids[self.nodes[name].pid] = name
             self.open(name)
@@ -159,10 +162,12 @@ class House:
     def kill(self, name: str) -> None:
         self.shut(name)
         self.nodes[name].kill()
+        self._trace.note("HOUSE", f"{name} is killed")
 
     def terminate(self, name: str) -> None:
         """As an operator does it; it is over when the node does not run any more."""
         self.shut(name)
+        self._trace.note("HOUSE", f"{name} is told to end")
         self.nodes[name].signal(signal.SIGTERM)
 
     def ended(self, name: str) -> bool:
@@ -177,6 +182,7 @@ class House:
 
     def leave(self, name: str) -> subprocess.Popen[str]:
         """`mhub cluster leave`, under way."""
+        self._trace.note("HOUSE", f"{name} is told to leave")
         return self._command(self.nodes[name], "cluster", "leave")
 
     def _command(self, node: Node, *words: str) -> subprocess.Popen[str]:

@@ -45,7 +45,7 @@ def _parse() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="per state; 10")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="each, so often; 1")
     parser.add_argument("--seed", type=int, metavar="N", help="that of an earlier run")
-    parser.add_argument("--keep", metavar="DIR", help="leave stores and logs of failures there")
+    parser.add_argument("--keep", metavar="DIR", help="leave what failures made there")
     parser.add_argument("--pure", action="store_true", help="the tree, not what is installed")
     return parser.parse_args()
 
@@ -55,10 +55,12 @@ def _run(name: str, seed: int, options: argparse.Namespace) -> bool:
 
     from tests.system.cluster_scenarios import play
     from tests.system.cluster_stage import Stage
+    from tests.system.cluster_trace import Trace
     from tests.system.durability import Stuck
 
     with tempfile.TemporaryDirectory(prefix="mhub-") as directory:
-        stage = Stage(Path(directory), random.Random(seed), options.seconds)
+        trace = Trace(Path(directory, "trace.log") if options.keep else None)
+        stage = Stage(Path(directory), random.Random(seed), options.seconds, trace)
         try:
             verdict = play(stage, name)
         except SkipTest as missing:

@@ -32,9 +32,11 @@ def kill(stage: Stage) -> None:
 
 def freeze(stage: Stage) -> None:
     node = stage.house.nodes[stage.rng.choice("abc")]
+    stage.trace.note("HOUSE", f"{node.name} is frozen")
     node.freeze()
     stage.house.shut(node.name)
     stage.work(DEAD_S + stage.seconds)
+    stage.trace.note("HOUSE", f"{node.name} goes on")
     node.thaw()
     stage.house.open(node.name)
     stage.until_whole()
@@ -45,11 +47,13 @@ def split(stage: Stage) -> None:
     house = stage.house
     alone = stage.rng.choice("abc")
     others = [node for name, node in house.nodes.items() if name != alone]
+    stage.trace.note("HOUSE", f"{alone} is apart")
     house.switch.split(alone)
     stage.load.run_until(
         lambda: all(alone not in _up(node) for node in others), "the others miss it"
     )
     stage.work(DEAD_S + stage.seconds)
+    stage.trace.note("HOUSE", "all are together")
     house.switch.heal()
     stage.until_whole()
     stage.work()

@@ -9,6 +9,7 @@ from tests.system.cluster_check import ClusterVerdict, judge, judge_retained
 from tests.system.cluster_clients import ClusterLoad
 from tests.system.cluster_house import PORT, PROXIED_PORT, House
 from tests.system.cluster_proxy import Haproxy
+from tests.system.cluster_trace import Trace
 from tests.system.raw import Address
 
 LOOK_S = 0.1
@@ -32,11 +33,14 @@ def seldom(done: Callable[[], bool]) -> Callable[[], bool]:
 class Stage:
     """A cluster of three under load."""
 
-    def __init__(self, directory: Path, rng: random.Random, seconds: float) -> None:
+    def __init__(
+        self, directory: Path, rng: random.Random, seconds: float, trace: Trace | None = None
+    ) -> None:
         self.rng = rng
         self.seconds = seconds  # how long each thing lasts
-        self.house = House(directory)
-        self.load = ClusterLoad(rng, self.doors)
+        self.trace = trace or Trace()
+        self.house = House(directory, self.trace)
+        self.load = ClusterLoad(rng, self.doors, self.trace)
         self.wrong: list[str] = []
         self.proxy: Haproxy | None = None
 
@@ -111,3 +115,4 @@ class Stage:
         if self.proxy is not None:
             self.proxy.close()
         self.house.close()
+        self.trace.close()
