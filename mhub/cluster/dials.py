@@ -80,6 +80,13 @@ class Dials:
                 wait_s = self._retry_s * self._random.uniform(0.1, 1.0)
                 dial.due_at = now + wait_s * (PATIENCE if member < self._node else 1.0)
 
+    def left(self, member: str, now: float) -> None:
+        """It has said goodbye: where it was nobody is for a while, though a list may name it."""
+        for dial in self._dials.values():
+            if dial.member == member:
+                dial.wait_s = self._retry_max_s
+                dial.due_at = now + self._retry_max_s
+
     def tried(self, address: str) -> bool:
         """Whether an address has answered, or has failed to at least once."""
         dial = self._dials.get(address)

@@ -282,7 +282,8 @@ class Node:
 
     def _turn(self, member: Member, state: str, text: str) -> None:
         if member.turn(state, text, self.hub.now):
-            self.log(f"node {member.name} is {state}" + (f": {text}" if text else ""))
+            said = "has left" if state == LEFT else f"is {state}"
+            self.log(f"node {member.name} {said}" + (f": {text}" if text else ""))
 
     def send(self, member: Member, kind: int, body: bytes) -> None:
         if member.channel is not None and member.greeted:
@@ -404,7 +405,8 @@ class Node:
         dropped = self.peers.forget(member.peer)
         self.claims.check_all()
         self.moves.forgotten(member)
-        self.log(f"node {name} is forgotten, with {dropped} messages that were kept for it")
+        kept = f"{dropped} message" + ("" if dropped == 1 else "s")
+        self.log(f"node {name} is forgotten" + (f", with {kept} for it" if dropped else ""))
         return dropped
 
     def evacuate(self, reference: str) -> int:
@@ -441,6 +443,7 @@ class Node:
             channel.close("it has left the cluster")
             self._unlink(member, "")
         self._turn(member, LEFT, "")
+        self._dials.left(member.name, self.hub.now)
         self.peers.withdraw(member.peer, True)
 
     def close(self) -> None:

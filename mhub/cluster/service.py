@@ -134,7 +134,8 @@ class ClusterService(Service):
             await deferLater(self._reactor, 0.05)
         self._ready = True
         count = sum(1 for member in self.node.members.values() if member.whole())
-        self._log.info("ready, with {count} other nodes", count=count)
+        nodes = "node" if count == 1 else "nodes"
+        self._log.info("ready, with {count} other {nodes}", count=count, nodes=nodes)
 
     def _tick(self) -> None:
         try:

@@ -17,8 +17,8 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from mhub.core.hub import Hub
-from mhub.core.journal import Batch, Contents, Row
-from mhub.core.ledger import Ledger
+from mhub.core.journal import Batch, Contents, Row, StoredSession
+from mhub.core.ledger import PEER, Ledger
 from mhub.core.limits import Limits
 from mhub.core.restore import restore
 from mhub.core.session import Session
@@ -68,13 +68,8 @@ class Keeper:
         hub.keep_in(self, ledger)
         restore(hub, contents, limits_of)
         self._hub.store_state = "ok"
-        self._log.info(
-            "{store}: {sessions} sessions, {queued} queued messages, {retained} retained",
-            store=self._store.name,
-            sessions=len(contents.sessions),
-            queued=_waiting(contents),
-            retained=len(contents.retained),
-        )
+        found = _describe(contents, len(hub.retained))
+        self._log.info("{store}: {found}", store=self._store.name, found=found)
 
     # The hub's journal
 
@@ -201,5 +196,23 @@ class Keeper:
         await self._store.close()
 
 
-def _waiting(contents: Contents) -> int:
-    return sum(stored.queued + len(stored.inflight) for stored in contents.sessions)
+def _describe(contents: Contents, retained: int) -> str:
+    lines: list[StoredSession] = []
+    sessions: list[StoredSession] = []
+    for stored in contents.sessions:
+        is_line = stored.record.client_id.startswith(PEER)  # to another node
+        (lines if is_line else sessions).append(stored)
+    text = (
+        f"{_count(len(sessions), 'session')}, {_count(_waiting(sessions), 'queued message')},"
+        f" {retained} retained"
+    )
+    kept = _waiting(lines)
+    return f"{text}, {_count(kept, 'message')} for other nodes" if kept else text
+
+
+def _waiting(sessions: list[StoredSession]) -> int:
+    return sum(stored.queued + len(stored.inflight) for stored in sessions)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" + ("" if number == 1 else "s")

@@ -45,7 +45,7 @@ PATIENCE_S: Final = 60.0
 SETTLE_S: Final = 0.2
 LISTENING: Final = re.compile(r"listening on \w+://\S+:(\d+)")
 FOR_PEERS: Final = re.compile(r"for peers at (\S+)")
-READY: Final = re.compile(r"ready, with (\d+) other nodes")
+READY: Final = re.compile(r"ready, with (\d+) other nodes?\b")
 
 SINGLE, CLUSTER, OTHER = "single", "cluster", "other"
 

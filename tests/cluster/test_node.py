@@ -95,6 +95,27 @@ class PublishTests(Case):
         self.assertEqual(counts, [10, 10, 10])
 
 
+class LeaveTests(Case):
+    def test_a_node_that_left_is_not_called_while_it_stops(self) -> None:
+        """It would refuse each call, and both sides would log that."""
+        sim = self.cluster()
+        a, b, c = (sim.nodes[name] for name in "abc")
+        called: list[str] = []
+        for each in (a, b):
+            each.dial = called.append  # type: ignore[method-assign, assignment]
+        assert c.node is not None
+        c.enter()
+        c.node.leave()
+        c.leave()
+        sim.run(2.0)
+        self.assertEqual(called, [])
+        for each in (a, b):
+            said = [line.partition(" ")[2] for line in each.lines[-2:]]
+            self.assertEqual(said, ["node c has left", "node c is forgotten"])
+        sim.run(10.0)
+        self.assertIn(c.address, called)  # it may come back; seldom
+
+
 class SessionTests(Case):
     def test_a_second_connection_on_another_node_takes_over(self) -> None:
         sim = self.cluster()

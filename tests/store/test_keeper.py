@@ -11,9 +11,11 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub.core.journal import Batch, Contents, Row
 from mhub.core.ledger import Ledger
 from mhub.core.limits import Limits
+from mhub.core.peer import Entry
 from mhub.store.contract import StoreBroken, StoreError, StoreTaken
 from mhub.store.keeper import Keeper
 from mhub.store.memory import MemoryStore
+from mhub.wire.publish import Publish
 from tests.core.disk import EPOCH
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -59,12 +61,16 @@ class Balky:
 
 class KeeperCase(SynchronousTestCase):
     def setUp(self) -> None:
-        self.world = World()
         self.clock = Clock()
         self.balky = Balky()
         self.said: list[str] = []
         globalLogPublisher.addObserver(self._hear)
         self.addCleanup(globalLogPublisher.removeObserver, self._hear)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new hub on the same store."""
+        self.world = World()
         self.keeper = Keeper(
             self.balky,
             self.world.hub,
@@ -162,6 +168,23 @@ class CommitTests(KeeperCase):
 
 
 class OpenTests(KeeperCase):
+    def test_the_log_says_what_is_there(self) -> None:
+        """What is kept for other nodes of a cluster is in no session."""
+        self.successResultOf(self.open())
+        self.assertEqual(self.said[-1], "balky: 0 sessions, 0 queued messages, 0 retained")
+        self.away().publish("t", b"x", 1, retain=True)
+        ledger = self.world.hub.book()
+        sid = ledger.line("b")
+        entry = Entry(1, Publish(b"t", b"x", 1, False), True, None)
+        ledger.keep_for_peer(sid, 1, entry, entry.spoken())
+        self.world.hub.flush()
+        self.begin()
+        self.successResultOf(self.open())
+        self.assertEqual(
+            self.said[-1],
+            "balky: 1 session, 1 queued message, 1 retained, 1 message for other nodes",
+        )
+
     def test_a_store_that_is_not_there_yet_is_waited_for(self) -> None:
         self.balky.problem = StoreError("connection refused")
         opening = self.open()
