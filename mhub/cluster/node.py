@@ -266,7 +266,7 @@ class Node:
         self.send(member, parcels.MEMBERS, pack(members=self._known()))
         self.log(f"node {member.name} is linked, at {channel.address}")
 
-    def _unlink(self, member: Member, text: str) -> None:
+    def _unlink(self, member: Member, text: str, state: str = DOWN) -> None:
         channel = member.channel
         if channel is None:
             return
@@ -276,7 +276,7 @@ class Node:
         member.latency_s = -1.0
         member.peer.unlinked()
         self._dials.lost(member.name, self.hub.now)
-        self._turn(member, DOWN, text)
+        self._turn(member, state, text)
         self.claims.check_all()
         self.moves.unlinked(member)
 
@@ -305,12 +305,9 @@ class Node:
             elif member.state == DOWN and now - member.since >= self.settings.dead_s:
                 self._turn(member, DEAD, member.note)
                 self.peers.withdraw(member.peer, False)
-            elif member.state == LEFT or (
-                member.state == DEAD
-                and self.settings.forget_s
-                and now - member.since >= self.settings.forget_s
-            ):
-                self.forget(member.name)
+            elif member.state == DEAD and self.settings.forget_s:
+                if now - member.since >= self.settings.forget_s:
+                    self.forget(member.name)
         self._dial(now)
         self.claims.tick(now)
         self.moves.tick()
@@ -365,7 +362,7 @@ class Node:
         return member
 
     def _known(self) -> dict[str, str]:
-        known = {m.name: m.address for m in self.members.values() if m.state != LEFT}
+        known = {member.name: member.address for member in self.members.values()}
         return {**self._addresses, **known, self.name: self.settings.address}
 
     def _told_of_members(self, member: Member, body: bytes) -> None:
@@ -405,8 +402,9 @@ class Node:
         dropped = self.peers.forget(member.peer)
         self.claims.check_all()
         self.moves.forgotten(member)
-        kept = f"{dropped} message" + ("" if dropped == 1 else "s")
-        self.log(f"node {name} is forgotten" + (f", with {kept} for it" if dropped else ""))
+        if member.state != LEFT:
+            kept = f", with {dropped} message" + ("" if dropped == 1 else "s") + " for it"
+            self.log(f"node {name} is forgotten" + (kept if dropped else ""))
         return dropped
 
     def evacuate(self, reference: str) -> int:
@@ -441,10 +439,9 @@ class Node:
         channel = member.channel
         if channel is not None:
             channel.close("it has left the cluster")
-            self._unlink(member, "")
-        self._turn(member, LEFT, "")
+            self._unlink(member, "", LEFT)
         self._dials.left(member.name, self.hub.now)
-        self.peers.withdraw(member.peer, True)
+        self.forget(member.name)  # now: what others have is all there is, and no doubt is left
 
     def close(self) -> None:
         """The process ends; the others keep what is ours until we are back."""
