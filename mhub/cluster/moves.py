@@ -253,7 +253,7 @@ class Moves:
             self._node.send(member, parcels.ASK, pack(client=giving.session.client_id))
         for name, n in list(giving.bars.items()):
             other = members.get(name)
-            if other is None or not other.peer.up:
+            if other is None or not other.peer.up or not other.peer.patient:
                 del giving.bars[name]  # it is asked again when it is back
             elif 0 <= n <= other.peer.heard_n:
                 del giving.bars[name]

@@ -5,9 +5,10 @@
 QoS 1 and 2 messages have numbers in this line, one after the other for as long as the line lives
 (`life`), so the other side can tell what it has had, also after a link that broke or a restart of
 either side.  While the link is up a message is in memory only, and its publisher waits until the
-peer has it.  While it is down, messages are journaled like those for a client that is away, and
-the publisher waits for the store.  What is QoS 2 from a session that would survive a crash is
-journaled in any case, together with the packet id that keeps it from being taken twice.
+peer has it.  While it is down, or nothing is heard from it, messages are journaled like those for a
+client that is away, and the publisher waits for the store.  What is QoS 2 from a session that would
+survive a crash is journaled in any case, together with the packet id that keeps it from being taken
+twice.
 
 QoS 0 has no number and is sent while there is room, and not at all while the link is down.
 """
@@ -190,9 +191,10 @@ class Peer:
         entry = Entry(self.last_n, message, plain, shares)
         if self.reserve_after > hub.durable:
             entry.after = self.reserve_after
-        if hub.ledger is not None and (not self.up or message.exactly):
+        waits = self.up and self.patient
+        if hub.ledger is not None and (not waits or message.exactly):
             self._journal(entry)
-        if self.up:
+        if waits:
             entry.keeping = keeping_of(message)
             entry.keeping.remote += 1
         self.queued += 1
@@ -359,7 +361,7 @@ class Peer:
 
     def wait_for_line(self, keeping: Keeping) -> None:
         """Until the peer has all that was put so far."""
-        if not self.up:
+        if not self.up or not self.patient:
             return
         line = self.waiting if self.waiting else self.unacked
         for index in range(len(line) - 1, -1, -1):
@@ -410,17 +412,19 @@ class Peer:
         self.queued_bytes_qos0 = 0
         self.waiting = line
         self.unacked = deque()
-        for entry in line:
-            if self.hub.ledger is not None and entry.record is None:
-                self._journal(entry)
-            self._excuse(entry)
         self.be_impatient()
 
     def be_impatient(self) -> None:
-        """Nobody waits any more until the peer knows something of our table."""
+        """Nobody waits for the peer any more; what it may not have is kept for it."""
         self.patient = False
         while self.awaiting:
             arrived(self.awaiting.popleft().keeping)
+        for line in (self.unacked, self.waiting):
+            for entry in line:
+                if entry.n:
+                    if self.hub.ledger is not None and entry.record is None:
+                        self._journal(entry)
+                    self._excuse(entry)
 
     def last_put(self) -> int:
         """The number of the last message that the peer may not have; 0: it has all."""

@@ -95,6 +95,64 @@ class PublishTests(Case):
         self.assertEqual(counts, [10, 10, 10])
 
 
+class SilenceTests(Case):
+    """A node that says nothing, on a link that is there."""
+
+    def test_a_publisher_waits_until_the_node_is_suspected(self) -> None:
+        """Then its share is kept, and comes when it is back."""
+        for durable in (False, True):
+            for qos in (1, 2):
+                with self.subTest(durable=durable, qos=qos):
+                    sim = self.cluster(durable=durable)
+                    a, c = sim.nodes["a"], sim.nodes["c"]
+                    subscriber = self.connect(c, "s", clean=False)
+                    self.subscribe(c, subscriber, "t", 1)
+                    publisher = self.connect(a, "p", clean=False)
+                    sim.split({"c"})
+                    a.send(publisher, p.publish("t", b"1", qos, 1))
+                    sim.run(1.5)
+                    self.assertEqual(publisher.take(), [])
+                    sim.run(2.0)  # suspect_s is 3
+                    self.assertEqual([packet.pid for packet in publisher.take()], [1])
+                    a.send(publisher, p.publish("t", b"2", qos, 2))
+                    sim.run(0.3)
+                    self.assertEqual([packet.pid for packet in publisher.take()], [2])
+                    assert a.node is not None
+                    self.assertTrue(a.node.peers.peers["c"].up)
+                    sim.heal()
+                    sim.run(1.0)
+                    self.assertEqual([f.payload for f in subscriber.take()], [b"1", b"2"])
+                    a.send(publisher, p.publish("t", b"3", qos, 3))
+                    sim.run(1.0)
+                    self.assertEqual([f.payload for f in subscriber.take()], [b"3"])
+                    self.assertEqual([e for e in a.store.deliveries.values() if e], [])
+
+    def test_who_does_not_need_it_does_not_wait(self) -> None:
+        sim = self.cluster()
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        subscriber = self.connect(b, "s")
+        self.subscribe(b, subscriber, "t", 2)
+        publisher = self.connect(a, "p")
+        sim.split({"c"})
+        for n in range(1, 31):
+            a.send(publisher, p.publish("t", b"x", n % 3, n if n % 3 else None))
+        sim.run(0.3)
+        self.assertEqual(len(publisher.take()), 20)
+        self.assertEqual(len(subscriber.take()), 30)
+
+    def test_a_session_moves_between_the_others(self) -> None:
+        sim = self.cluster()
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        client = self.connect(a, "s", clean=False)
+        self.subscribe(a, client, "t", 2)
+        a.lose(client)
+        sim.split({"c"})
+        again = b.open(4)
+        b.send(again, p.connect("s", clean=False))
+        sim.run(3.5)  # suspect_s, and a tick
+        self.assertTrue(again.next("CONNACK").session_present)
+
+
 class LeaveTests(Case):
     def test_a_node_that_left_is_not_called_while_it_stops(self) -> None:
         """It would refuse each call, and both sides would log that."""
