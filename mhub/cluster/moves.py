@@ -162,6 +162,12 @@ class Moves:
             return  # the numbers of what is given might be used again after a crash
         session = giving.session
         if not giving.told:
+            if not member.has_table:
+                return  # which says whether it still wants the session
+            if self._node.claims.owner(session.client_id) is not member:
+                self._take_back(giving)
+                self._stay(session)
+                return
             certain = not session.hollow and not self._node.claims.uncertain(session)
             if not certain and self._node.young():
                 return  # those that are not linked yet may know of a newer one

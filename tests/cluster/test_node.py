@@ -192,6 +192,41 @@ class LeaveTests(Case):
 
 
 class SessionTests(Case):
+    def test_a_node_that_crashed_while_it_took_a_session_does_not_get_it(self) -> None:
+        """The client is not there any more; and what it has in flight is where it was."""
+        for tenths in range(0, 30, 2):
+            with self.subTest(tenths=tenths):
+                sim = self.cluster()
+                a, b, c = (sim.nodes[name] for name in "abc")
+                client = self.connect(a, "s", clean=False)
+                self.subscribe(a, client, "t", 2)
+                publisher = self.connect(c, "p")
+                for n in range(1, 6):
+                    c.send(publisher, p.publish("t", str(n).encode(), 2, n))
+                sim.run(1.0)
+                pids = [packet.pid for packet in client.take()]
+                a.lose(client)
+                sim.split({"c"})  # so that it takes some time
+                b.send(b.open(4), p.connect("s", clean=False))
+                while not b.store.deliveries:
+                    sim.run(0.001)
+                b.crash()
+                sim.run(1.0)
+                sim.heal()
+                b.start()
+                while a.node is not None and not a.node.peers.peers["b"].up:
+                    sim.run(0.001)
+                sim.run(tenths / 1000)
+                impatient = a.open(4)
+                a.send(impatient, p.connect("s", clean=False))
+                a.lose(impatient)
+                sim.run(5.0)
+                again = self.connect(a, "s", clean=False)
+                self.assertTrue(again.connack and again.connack.session_present)
+                found = [(packet.pid, packet.dup) for packet in again.take()]
+                self.assertEqual(found, [(pid, True) for pid in pids])
+                self.assertNotIn("s", b.world.hub.sessions)
+
     def test_a_second_connection_on_another_node_takes_over(self) -> None:
         sim = self.cluster()
         a, b = sim.nodes["a"], sim.nodes["b"]
