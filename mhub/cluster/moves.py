@@ -382,6 +382,11 @@ class Moves:
         session.take_again(giving.given)
         if giving.back:
             if session.stamp == giving.stamp and session.connection is None:
+                for pid, delivery in session.inflight.items():
+                    if pid in giving.inflight:
+                        session.let_go(delivery)  # the other node has given the same
+                    else:
+                        giving.inflight[pid] = delivery
                 session.inflight = giving.inflight
             else:
                 session.demote(giving.inflight)

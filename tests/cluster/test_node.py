@@ -227,6 +227,34 @@ class SessionTests(Case):
                 self.assertEqual(found, [(pid, True) for pid in pids])
                 self.assertNotIn("s", b.world.hub.sessions)
 
+    def test_a_client_that_goes_to_and_fro_leaves_nothing_behind(self) -> None:
+        """Two nodes have the same state for a while, and each gives it to the other."""
+        sim = self.cluster()
+        a, b, c = (sim.nodes[name] for name in "abc")
+        client = self.connect(a, "s", clean=False)
+        self.subscribe(a, client, "t", 1)
+        publisher = self.connect(c, "p")
+        for n in range(1, 6):
+            c.send(publisher, p.publish("t", str(n).encode(), 1, n))
+        sim.run(1.0)
+        pids = [packet.pid for packet in client.take()]
+        a.lose(client)
+        sim.split({"c"})  # so that it takes some time
+        for node in (b, a, b, a, b):
+            impatient = node.open(4)
+            node.send(impatient, p.connect("s", clean=False))
+            sim.run(0.2)
+            node.lose(impatient)
+        sim.heal()
+        sim.run(5.0)
+        again = self.connect(b, "s", clean=False)
+        found = [(packet.pid, packet.dup) for packet in again.take()]
+        self.assertEqual(found, [(pid, True) for pid in pids])
+        for pid in pids:
+            b.send(again, p.puback(pid))
+        sim.run(1.0)
+        self.assertEqual((a.store.deliveries, b.store.deliveries), ({}, {}))
+
     def test_a_second_connection_on_another_node_takes_over(self) -> None:
         sim = self.cluster()
         a, b = sim.nodes["a"], sim.nodes["b"]
