@@ -9,4 +9,10 @@ raw        packets over a socket, for what no client library does
 
 durability*  clients that know what they sent, were promised and got; the verdict; the stores
 crash_run    `make crash`: a broker killed under load, again and again
+
+cluster_house, _switch, _proxy, _stage  nodes of a cluster, the links between them, what is in front
+cluster_clients, _check                 clients that come back to any of them; the verdict
+cluster_scenarios, _still               what happens to the nodes
+cluster_run                             `make chaos`: all of that, for as long as one likes
+cluster_trace                           every packet of every client, to find a defect by
 """

@@ -72,6 +72,8 @@ def _run(name: str, seed: int, options: argparse.Namespace) -> bool:
         finally:
             stage.close()
         print(verdict.row(name), flush=True)
+        for line in stage.said:
+            print(f"    {line}", flush=True)
         for line in verdict.wrong:
             print(f"WRONG: {line}", flush=True)
         if verdict.wrong and options.keep:

@@ -2,6 +2,7 @@
 
     kill      each node in turn is killed, and comes back on its store
     freeze    a node stands still for longer than the others wait, then goes on
+    still     the same, and what becomes of those who do not need it (`cluster_still`)
     split     one node is apart from the two others; clients reach all of them
     rolling   each node in turn is stopped and started by its operator
     join      a fourth node comes
@@ -16,13 +17,15 @@ from collections.abc import Callable
 from tests.system.cluster_check import ClusterVerdict, judge_retained
 from tests.system.cluster_house import PORT, Node
 from tests.system.cluster_stage import Stage
+from tests.system.cluster_still import still
+from tests.system.durability import Stuck
 
 DEAD_S = 2.0
 """After so long nodes give a silent one up (`dead_s` in `cluster_house.CONFIG`)."""
 
 
 def kill(stage: Stage) -> None:
-    for name in list(stage.house.nodes):
+    for name in stage.victims():
         stage.house.kill(name)
         stage.work()
         stage.house.start(name)
@@ -66,7 +69,7 @@ def _up(node: Node) -> set[str]:
 
 
 def rolling(stage: Stage) -> None:
-    for name in list(stage.house.nodes):
+    for name in stage.victims():
         stage.house.terminate(name)
         stage.until_ended(name)
         stage.work()
@@ -148,6 +151,7 @@ def _absent(stage: Stage) -> int:
 SCENARIOS: dict[str, Callable[[Stage], None]] = {
     "kill": kill,
     "freeze": freeze,
+    "still": still,
     "split": split,
     "rolling": rolling,
     "join": join,
@@ -164,5 +168,10 @@ def play(stage: Stage, *names: str) -> ClusterVerdict:
     else:
         stage.begin()
     for name in names:
-        SCENARIOS[name](stage)
+        try:
+            SCENARIOS[name](stage)
+            if name != names[-1]:
+                stage.rest()
+        except Stuck as stuck:
+            raise Stuck(f"{name}: {stuck}") from stuck
     return stage.finish()

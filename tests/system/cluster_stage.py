@@ -34,14 +34,21 @@ class Stage:
     """A cluster of three under load."""
 
     def __init__(
-        self, directory: Path, rng: random.Random, seconds: float, trace: Trace | None = None
+        self,
+        directory: Path,
+        rng: random.Random,
+        seconds: float,
+        trace: Trace | None = None,
+        is_brief: bool = False,
     ) -> None:
         self.rng = rng
         self.seconds = seconds  # how long each thing lasts
+        self.is_brief = is_brief  # what could happen to each node happens to one
         self.trace = trace or Trace()
         self.house = House(directory, self.trace)
         self.load = ClusterLoad(rng, self.doors, self.trace)
         self.wrong: list[str] = []
+        self.said: list[str] = []  # what was measured, for people
         self.proxy: Haproxy | None = None
 
     def doors(self) -> list[Address]:
@@ -68,6 +75,11 @@ class Stage:
         hosts = {name: node.host for name, node in house.nodes.items()}
         self.proxy = Haproxy(house.directory, hosts, PROXIED_PORT)
         self._begin()
+
+    def victims(self) -> list[str]:
+        """Names of nodes to which something happens, in turn."""
+        names = list(self.house.nodes)
+        return [self.rng.choice(names)] if self.is_brief else names
 
     def work(self, seconds: float | None = None) -> None:
         """Load, for a while."""
