@@ -1,6 +1,7 @@
 """A cluster in earnest, as `make chaos` runs it: nodes that die, freeze, lose each other, come, go.
 
     python -m tests.system.cluster_run --scenario all --seconds 10
+    python -m tests.system.cluster_run --scenario kill+split --brief --keep /tmp
 
 Prints a table with a row for each scenario; `--seconds` is how long each state of the cluster lasts
 in it.  The build is the installed one; `--pure` takes the tree.  The exit status is 1 if anything
@@ -28,7 +29,7 @@ def main() -> int:
     from tests.system.cluster_scenarios import SCENARIOS
 
     names = list(SCENARIOS) if options.scenario == "all" else [options.scenario]
-    if not set(names) <= SCENARIOS.keys():
+    if not {part for name in names for part in name.split("+")} <= SCENARIOS.keys():
         print(f"there are: all, {', '.join(SCENARIOS)}", file=sys.stderr)
         return 2
     print(f"seed {seed}, {options.seconds:g} s for each state\n\n{HEADING}", flush=True)
@@ -41,9 +42,10 @@ def _parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m tests.system.cluster_run", description="Have a cluster fail under load."
     )
-    parser.add_argument("--scenario", default="all", metavar="NAME", help="one of them; all")
+    parser.add_argument("--scenario", default="all", metavar="NAME", help="one, or a+b; all")
     parser.add_argument("--seconds", type=float, default=10.0, metavar="S", help="per state; 10")
     parser.add_argument("--times", type=int, default=1, metavar="N", help="each, so often; 1")
+    parser.add_argument("--brief", action="store_true", help="kill and restart one node, not each")
     parser.add_argument("--seed", type=int, metavar="N", help="that of an earlier run")
     parser.add_argument("--keep", metavar="DIR", help="leave what failures made there")
     parser.add_argument("--pure", action="store_true", help="the tree, not what is installed")
@@ -60,9 +62,10 @@ def _run(name: str, seed: int, options: argparse.Namespace) -> bool:
 
     with tempfile.TemporaryDirectory(prefix="mhub-") as directory:
         trace = Trace(Path(directory, "trace.log") if options.keep else None)
-        stage = Stage(Path(directory), random.Random(seed), options.seconds, trace)
+        chance = random.Random(seed)
+        stage = Stage(Path(directory), chance, options.seconds, trace, options.brief)
         try:
-            verdict = play(stage, name)
+            verdict = play(stage, *name.split("+"))
         except SkipTest as missing:
             print(missing, file=sys.stderr)
             return False
