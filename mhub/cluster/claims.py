@@ -174,6 +174,11 @@ class Claims:
                 self._node.log(f"client {client_id!r} goes on without what other nodes have of it")
                 self._go_on(client_id, claim)
 
+    def evacuate(self) -> None:
+        """Who waits for a session is sent elsewhere, as all others are; tick() clears up."""
+        for claim in self.waiting.values():
+            claim.connection.fail(self._node.hub.leaving, "this node is leaving the cluster")
+
     def _go_on(self, client_id: str, claim: Claim) -> None:
         node = self._node
         del self.waiting[client_id]

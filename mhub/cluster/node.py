@@ -411,6 +411,7 @@ class Node:
         """No more clients; how many there were."""
         self._now()
         count = self.hub.evacuate(reference)
+        self.claims.evacuate()
         self._end_turn()
         return count
 

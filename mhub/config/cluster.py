@@ -198,7 +198,8 @@ class ClusterSettings:
     server_reference: str = setting(
         Text(),
         "",
-        "What MQTT 5.0 clients are told to use instead when this node leaves.",
+        "What MQTT 5.0 clients are told to use instead when this node leaves, with the reason 0x9D"
+        " Server moved. Without it they are told 0x9C Use another server.",
         shown="none",
     )
     tls: ClusterTlsSettings | None = setting(  # noqa: RUF009 (makes a field)

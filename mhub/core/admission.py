@@ -65,10 +65,6 @@ class Admission:
             connection.close(reasons.UNSUPPORTED_VERSION, "")
             return
         connection.version = version
-        if self.hub.stopping:
-            raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
-        if self.hub.leaving:
-            raise ProtocolFault(self.hub.leaving, "this node is leaving the cluster")
         if version not in allowed.versions:
             raise ProtocolFault(
                 reasons.UNSUPPORTED_VERSION,
@@ -82,6 +78,7 @@ class Admission:
             given = packet.properties
             connection.max_packet_out = given.number(properties.MAXIMUM_PACKET_SIZE, UNLIMITED)
             connection.problem_info = given.number(properties.REQUEST_PROBLEM_INFO, 1) == 1
+        self._check_open()
         self._check_will(connection, packet)
         method = packet.properties.texts.get(properties.AUTH_METHOD)
         if method is not None:
@@ -91,6 +88,12 @@ class Admission:
             raise ProtocolFault(reasons.NOT_AUTHORIZED, "anonymous clients are not allowed here")
         username = connection.identity or packet.username or ""
         self._accept(connection, packet, username, b"")
+
+    def _check_open(self) -> None:
+        if self.hub.stopping:
+            raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
+        if self.hub.leaving:
+            raise ProtocolFault(self.hub.leaving, "this node is leaving the cluster")
 
     def _check_will(self, connection: Connection, packet: Connect) -> None:
         will = packet.will
@@ -158,6 +161,7 @@ class Admission:
             connection.write(encode.auth(reasons.SUCCESS, method, step.data))
             return
         connection.pending = None
+        self._check_open()  # it was, when the exchange began
         self._accept(connection, packet, step.username, step.data)
 
     # The answer

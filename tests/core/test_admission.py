@@ -241,6 +241,14 @@ class Exchanges(TestCase):
         client.send(p.disconnect())
         self.assertEqual((client.closed, client.take()), (True, []))
 
+    def test_a_node_that_leaves_meanwhile(self) -> None:
+        client = self.begin()
+        self.world.hub.evacuate("elsewhere")
+        connack = self.finish(client)
+        self.assertEqual((connack.reason, client.closed), (0x9D, True))
+        self.assertEqual(connack.prop(Prop.SERVER_REFERENCE), "elsewhere")
+        self.assertEqual(self.world.hub.sessions, {})
+
     def test_it_takes_no_longer_than_connect_may(self) -> None:
         client = self.begin()
         self.world.wait(11)

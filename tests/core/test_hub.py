@@ -282,6 +282,62 @@ class ShutDown(Case):
         self.assertTrue(all(packet.reason for packet in late.take()))
 
 
+class Leaving(Case):
+    """A node goes for good: its clients are told where else to go, if that is known."""
+
+    ELSEWHERE = (("", 0x9C, None), ("broker.example:1883", 0x9D, "broker.example:1883"))
+
+    def test_clients_are_told(self) -> None:
+        for reference, reason, said in self.ELSEWHERE:
+            with self.subTest(reference=reference):
+                world = World()
+                five, three = world.client("five", 5), world.client("three", 4)
+                self.assertEqual(world.hub.evacuate(reference), 2)
+                world.hub.flush()
+                (packet,) = five.take()
+                self.assertEqual((packet.type, packet.reason), ("DISCONNECT", reason))
+                self.assertEqual(packet.prop(Prop.SERVER_REFERENCE), said)
+                self.assertEqual(three.take(), [])
+                self.assertTrue(five.closed and three.closed)
+
+    def test_who_comes_is_told_as_well(self) -> None:
+        """MQTT 3 has no word for it but that the server is not available."""
+        for reference, reason, said in self.ELSEWHERE:
+            for version, code in ((3, 3), (4, 3), (5, reason)):
+                with self.subTest(reference=reference, version=version):
+                    world = World()
+                    client = world.open(version)
+                    world.hub.evacuate(reference)
+                    client.send(p.connect("c", version))
+                    (packet,) = client.take()
+                    self.assertEqual((packet.type, packet.reason), ("CONNACK", code))
+                    self.assertEqual(packet.prop(Prop.SERVER_REFERENCE), said if code > 3 else None)
+                    self.assertTrue(client.closed)
+                    self.assertEqual(world.hub.sessions, {})
+
+    def test_not_more_than_a_client_takes(self) -> None:
+        """[MQTT-3.1.2-24]: the reference is left out before the reason is."""
+        where = "a-long-name.example:1883"
+        for room, said in ((60, where), (40, where), (20, None)):
+            with self.subTest(room=room):
+                world = World()
+                props = [(Prop.MAXIMUM_PACKET_SIZE, room)]
+                there, comes = world.client("there", 5, props=props), world.open(5)
+                world.hub.evacuate(where)
+                world.hub.flush()
+                comes.send(p.connect("comes", 5, props=props))
+                for client in (there, comes):
+                    (packet,) = client.take()
+                    self.assertEqual(packet.reason, 0x9D)
+                    self.assertEqual(packet.prop(Prop.SERVER_REFERENCE), said)
+                    self.assertLessEqual(packet.size, room)
+
+    def test_sessions_stay_to_be_handed_over(self) -> None:
+        self.client(clean=False, props=kept(100))
+        self.world.hub.evacuate("")
+        self.assertEqual(self.sessions, {"c"})
+
+
 class Defects(TestCase):
     """A defect of ours hits one connection; the others do not notice."""
 
