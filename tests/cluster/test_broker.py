@@ -7,13 +7,14 @@ import random
 import sys
 from typing import Any, ClassVar
 
+from twisted.internet.task import deferLater
 from twisted.internet.testing import StringTransport
 from twisted.spread import banana, jelly, pb
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster import link
 from mhub.cluster.broker import STRANGER_BYTES, Broker, PlainData, cast
-from tests.cluster.ends import LONGEST_S, LinkCase, Raw
+from tests.cluster.ends import LONGEST_S, LinkCase, Raw, loop
 from tests.helpers.splits import cut, one_by_one
 
 NEVER_S = 2 * LONGEST_S
@@ -164,11 +165,15 @@ class StrangerTests(HostileCase):
 
     async def test_no_answer_to_what_is_wrong(self) -> None:
         """It hears that it is over, and no traceback, no name of a module, no path."""
-        _, address = self.listening(self.a)
+        self.patch(link, "LINGER_S", NEVER_S)  # it hangs up itself, when it has heard all
+        _, address = self.listening(self.a, login_timeout_s=NEVER_S)
         raw = await self.call(address)
         raw.say(DIALECT + banana.encode(CALLS["of nobody"]))
+        close = b"".join(cast(b"link", b"close", b"a call of something that is not there"))
+        while not raw.data.endswith(close):
+            await deferLater(loop, 0.001)
+        raw.hang_up()
         await raw.ended
-        self.assertIn(b"close", raw.data)
         for word in (b"Traceback", b"mhub", b"twisted", b".py"):
             self.assertNotIn(word, raw.data)
 
