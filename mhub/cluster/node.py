@@ -45,6 +45,8 @@ class NodeSettings:
         self.address = address  # where the others find us
         self.version = ""
         self.instance = ""  # of this process
+        self.protocol = PROTOCOL
+        self.oldest = OLDEST
         self.heartbeat_s = 1.0
         self.suspect_s = 3.0
         self.dead_s = 10.0
@@ -128,8 +130,8 @@ class Node:
 
     def hello(self) -> bytes:
         return pack(
-            protocol=PROTOCOL,
-            oldest=OLDEST,
+            protocol=self.settings.protocol,
+            oldest=self.settings.oldest,
             cluster=self.settings.cluster,
             node=self.name,
             instance=self.settings.instance,
@@ -142,14 +144,15 @@ class Node:
             said = _hello(hello)
         except ProtocolFault as fault:
             return f"it does not say who it is: {fault.text}"
-        if said["cluster"] != self.settings.cluster:
-            return f"it is of cluster {said['cluster']!r}, this one is {self.settings.cluster!r}"
-        if said["protocol"] < OLDEST or said["oldest"] > PROTOCOL:
+        ours = self.settings
+        if said["cluster"] != ours.cluster:
+            return f"it is of cluster {said['cluster']!r}, this one is {ours.cluster!r}"
+        if said["protocol"] < ours.oldest or said["oldest"] > ours.protocol:
             return (
                 f"it speaks versions {said['oldest']} to {said['protocol']} of the peer protocol,"
-                f" this node {OLDEST} to {PROTOCOL}"
+                f" this node {ours.oldest} to {ours.protocol}"
             )
-        if said["instance"] == self.settings.instance:
+        if said["instance"] == ours.instance:
             return "it is this node itself"
         if said["node"] == self.name:
             return f"there are two nodes with the name {self.name!r}"

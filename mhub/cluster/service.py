@@ -17,7 +17,6 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.task import LoopingCall, deferLater
 
 from mhub import __version__
-from mhub.cluster.contract import PROTOCOL
 from mhub.cluster.discovery import Discovery, make_resolver
 from mhub.cluster.link import Links, LinkSettings, split_address
 from mhub.cluster.member import Member
@@ -201,7 +200,7 @@ class ClusterService(Service):
             "cluster": settings.cluster,
             "node": settings.node,
             "version": __version__,
-            "protocol": PROTOCOL,
+            "protocol": settings.protocol,
             "ready": self._ready,
             "leaving": self.node.leaving,
             "address": settings.address,

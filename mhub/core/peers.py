@@ -213,6 +213,8 @@ class Peers:
                 peer.clients.pop(rest, None)
             self.neighbours.owned(peer, rest, value)
             return
+        if kind != FILTER and kind != SHARE:
+            return  # a newer release may have more kinds
         old = peer.routes.get(name, 0)
         if value:
             peer.routes[name] = value

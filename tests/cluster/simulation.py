@@ -48,8 +48,9 @@ class Channel:
 
     def send(self, kind: int, body: bytes) -> None:
         if not self.closed:
-            self.sim.stats["parcels"] += 1
-            self.other.arrives((kind, body))
+            for parcel in self.sim.as_sent(self.owner, kind, body):
+                self.sim.stats["parcels"] += 1
+                self.other.arrives(parcel)
 
     def close(self, text: str) -> None:
         if not self.closed:
@@ -125,6 +126,7 @@ class SimNode:
         settings.version = "0"
         settings.dead_s = 6.0
         settings.retry_max_s = 3.0
+        self.change(settings)
         chance = random.Random(f"{sim.seed} {instance}")
         node = Node(hub, settings, self, self.clock, chance, self.log, self.limits)
         epoch = EPOCH + self.skew_s
@@ -141,6 +143,9 @@ class SimNode:
 
     def limits(self, name: str) -> Limits:
         return Limits()
+
+    def change(self, settings: NodeSettings) -> None:
+        """For a test that wants them otherwise."""
 
     def log(self, text: str) -> None:
         self.lines.append(f"{self.sim.now:.2f} {text}")
@@ -276,6 +281,10 @@ class Simulation:
     def start(self) -> None:
         for node in self.nodes.values():
             node.start()
+
+    def as_sent(self, sender: SimNode, kind: int, body: bytes) -> list[tuple[int, bytes]]:
+        """For a test that wants it otherwise."""
+        return [(kind, body)]
 
     def delay(self) -> float:
         return self.random.uniform(0.0005, self.slow)

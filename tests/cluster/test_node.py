@@ -10,8 +10,10 @@ from tests.helpers import packets as p
 
 
 class Case(SynchronousTestCase):
+    simulation = Simulation
+
     def cluster(self, names: str = "abc", **options: Any) -> Simulation:
-        sim = Simulation(1, names, **options)
+        sim = self.simulation(1, names, **options)
         sim.start()
         sim.run(3.0)
         self.assertTrue(sim.whole(), [n.lines for n in sim.nodes.values()])
