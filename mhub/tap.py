@@ -71,7 +71,10 @@ class Commands:
 
     def _forget(self, arguments: dict[str, object], say: Say) -> object:
         name = str(arguments.get("node", ""))
-        result = self._cluster().forget(name)
+        try:
+            result = self._cluster().forget(name)
+        except ClusterError as error:
+            raise ControlError(str(error)) from error
         if result is None:
             raise ControlError(f'there is no node "{name}"; `mhub cluster status` lists them')
         return result

@@ -392,15 +392,12 @@ class Node:
     # The end
 
     def forget(self, name: str) -> int | None:
-        """A node that is not to come back; how many messages were kept for it."""
+        """A node that is not linked, and not to come back; how many messages were kept for it."""
         member = self.members.get(name)
         if member is None:
             if self._addresses.pop(name, None) is not None:
                 return 0
             return None
-        if member.channel is not None:
-            member.channel.close("this node was told to forget it")
-            self._unlink(member, "forgotten")
         del self.members[name]
         dropped = self.peers.forget(member.peer)
         self.claims.check_all()

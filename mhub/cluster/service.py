@@ -41,7 +41,7 @@ UID_TAG_BITS: Final = 22
 
 
 class ClusterError(Exception):
-    """The node cannot start; the text says why."""
+    """The node cannot start, or not do what it was told; the text says why."""
 
 
 class ClusterService(Service):
@@ -184,8 +184,12 @@ class ClusterService(Service):
     # For people
 
     def forget(self, name: str) -> dict[str, object] | None:
-        """None: there is no such node."""
+        """None: there is no such node.  Raises ClusterError for one that is there."""
+        if name == self.node.name:
+            raise ClusterError(f"node {name} is this node: let it leave, or stop it")
         member = self.node.members.get(name)
+        if member is not None and member.channel is not None:
+            raise ClusterError(f"node {name} is {member.state}: stop it or let it leave first")
         routes = len(member.peer.routes) if member is not None else 0
         dropped = self.node.forget(name)
         if dropped is None:
