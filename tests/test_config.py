@@ -856,7 +856,7 @@ class ClusterTests(ConfigCase):
         """A certificate is enough, if it is for the name of the node."""
         authority = Authority("Test CA")
         authority.write(self.folder / "ca.crt")
-        for name in ("a", "A", "b", "*.example"):
+        for name in ("a", "A", "b", "*.plant.example", "*.example"):
             authority.issue(name, self.folder / f"{name}.crt", self.folder / f"{name}.key")
 
         def tls(name: str) -> str:
@@ -869,13 +869,38 @@ class ClusterTests(ConfigCase):
             '5: cluster.tls.certificate: expected a certificate for the name of the node, "a";'
             f" {self.folder}/b.crt is for b (as a DNS name among its subject alternative names)",
         )
-        for name, fine in (("a.example", True), ("example", False), ("a.b.example", False)):
-            text = f'[cluster]\nname = "x"\nnode = "{name}"\n' + tls("*.example")
+        for name, fine in (
+            ("a.plant.example", True),
+            ("plant.example", False),
+            ("a.b.plant.example", False),
+        ):
+            text = f'[cluster]\nname = "x"\nnode = "{name}"\n' + tls("*.plant.example")
             if fine:
                 self.settings(text)
             else:
                 (problem,) = self.problems(text)
-                self.assertIn("is for *.example (", problem)
+                self.assertIn("is for *.plant.example (", problem)
+        (problem,) = self.problems('[cluster]\nname = "x"\nnode = "a.example"\n' + tls("*.example"))
+        self.assertIn("too few host components for wildcard usage", problem)
+
+    def test_names_that_no_certificate_can_be_for(self) -> None:
+        """What looks like an address is one, to those who check certificates."""
+        authority = Authority("Test CA")
+        authority.write(self.folder / "ca.crt")
+        authority.issue("a", self.folder / "a.crt", self.folder / "a.key")
+        tls = '[cluster.tls]\ncertificate = "a.crt"\nkey = "a.key"\nca = "ca.crt"\n'
+        for name in ("1", "007", "1_000", "10.0.0.1"):
+            text = f'[cluster]\nname = "x"\nnode = "{name}"\n'
+            self.settings(text + self.SECRET)
+            self.assertProblem(
+                text + tls,
+                "3: cluster.node: expected a name that a certificate can be for, as there is"
+                f' cluster.tls, found "{name}": a number could be an address; put a letter'
+                " before it",
+            )
+        for name in ("n1", "10.0.0.1a", "1.2", "a_1"):
+            authority.issue(name, self.folder / "a.crt", self.folder / "a.key")
+            self.settings(f'[cluster]\nname = "x"\nnode = "{name}"\n{tls}')
 
     def test_tls_needs_all_its_files(self) -> None:
         self.assertProblem(

@@ -71,6 +71,37 @@ def names_in(path: str) -> list[str]:
     return names.get_values_for_type(x509.DNSName)
 
 
+def can_be_certified(name: str) -> bool:
+    """Whether a certificate can be for a name: not for what looks like an address."""
+    from service_identity.hazmat import DNS_ID
+
+    try:
+        DNS_ID(name)
+    except ValueError:
+        return False
+    return True
+
+
+def fault_for(path: str, name: str) -> str | None:
+    """Why the first certificate of a file, which was checked, is not for a name; None if it is.
+
+    By the rules of those who will check it, `mhub.cluster.tls`; "": it is just for other names.
+    """
+    from cryptography import x509
+    from service_identity import CertificateError, VerificationError
+    from service_identity.cryptography import verify_certificate_hostname
+
+    with open(path, "rb") as file:
+        first = x509.load_pem_x509_certificates(file.read())[0]
+    try:
+        verify_certificate_hostname(first, name)
+    except VerificationError:
+        return ""
+    except CertificateError as error:
+        return str(error).rstrip(".")
+    return None
+
+
 def _check_pair(certificate: str, key: str, place: Place) -> None:
     # An empty path was reported as missing when the table was read.
     cert = key_ok = None

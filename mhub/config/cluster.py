@@ -79,7 +79,8 @@ class ClusterSettings:
             what='1 to 64 letters, digits, "-", "_" and ".", first a letter or a digit',
         ),
         "",
-        "The name of this node, which no other node of the cluster may have.",
+        "The name of this node, which no other node of the cluster may have. With `tls`, neither a"
+        " number nor an address.",
         required=True,
     )
     host: str = setting(

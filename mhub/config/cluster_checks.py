@@ -2,7 +2,13 @@
 
 from collections.abc import Sequence
 
-from mhub.config.certificates import check_tls, names_in, warn_if_open
+from mhub.config.certificates import (
+    can_be_certified,
+    check_tls,
+    fault_for,
+    names_in,
+    warn_if_open,
+)
 from mhub.config.cluster import EVERY_ADDRESS, MIN_SECRET, ClusterSettings, ClusterTlsSettings
 from mhub.config.kinds import Place
 from mhub.config.listeners import collide
@@ -17,7 +23,14 @@ def check_cluster(
     _check_address(cluster, listeners, place)
     _check_secret(cluster, place)
     _check_times(cluster, place)
-    if cluster.tls is not None:
+    if cluster.tls is None:
+        return
+    if cluster.node and not can_be_certified(cluster.node):
+        place.at("node").wrong(
+            f"expected a name that a certificate can be for, as there is cluster.tls, found"
+            f' "{cluster.node}": a number could be an address; put a letter before it'
+        )
+    else:
         _check_certificate(cluster.tls, cluster.node, place.at("tls"))
 
 
@@ -86,18 +99,16 @@ def _check_certificate(tls: ClusterTlsSettings, node: str, place: Place) -> None
     check_tls(TlsSettings(tls.certificate, tls.key, ca=tls.ca), place)
     if len(place.report.problems) > before or not tls.certificate or not node:
         return
+    fault = fault_for(tls.certificate, node)
+    if fault is None:
+        return
     names = names_in(tls.certificate)
-    if not any(_matches(name.lower(), node.lower()) for name in names):
-        shown = ", ".join(names) or "no name at all"
-        place.at("certificate").wrong(
-            f'expected a certificate for the name of the node, "{node}"; {tls.certificate} is for'
-            f" {shown} (as a DNS name among its subject alternative names)"
-        )
-
-
-def _matches(name: str, node: str) -> bool:
-    """Whether a name in a certificate stands for a node's; "*" is its first label."""
-    return name == node or (name.startswith("*.") and name[1:] == node[node.find(".") :] != "")
+    shown = ", ".join(names) or "no name at all"
+    why = f": {fault}" if fault and names else ""
+    place.at("certificate").wrong(
+        f'expected a certificate for the name of the node, "{node}"; {tls.certificate} is for'
+        f" {shown} (as a DNS name among its subject alternative names){why}"
+    )
 
 
 def _is_unsaid(place: Place, name: str) -> bool:
