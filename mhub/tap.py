@@ -242,7 +242,12 @@ class Broker(MultiService):
         return result
 
     def _on_hangup(self, number: int, frame: object) -> None:
-        self._reactor.callFromThread(self.net.reload_certificates)
+        self._reactor.callFromThread(self._reload_certificates)
+
+    def _reload_certificates(self) -> None:
+        self.net.reload_certificates()
+        if self.cluster is not None:
+            self.cluster.reload_certificates()
 
     def _on_stop(self, number: int, frame: object) -> None:
         self._log.info("stopping: {name}", name=signal.Signals(number).name)

@@ -144,6 +144,17 @@ class ClusterService(Service):
         except Exception:
             self._log.failure("a defect in the cluster's clock")
 
+    def reload_certificates(self) -> None:
+        """Read the files of `[cluster.tls]` again; links that are there stay as they are."""
+        if self._links.tls is None:
+            return
+        try:
+            self._links.tls.reload(self.node.name)
+        except TlsError as error:
+            self._log.error("links: certificates not reloaded: {error}", error=error)
+        else:
+            self._log.info("links: certificates reloaded")
+
     # The end
 
     async def leave(self, say: Callable[[str], None]) -> dict[str, int]:

@@ -20,6 +20,8 @@ from twisted.internet.interfaces import (
 )
 from zope.interface import implementer  # type: ignore[import-untyped]
 
+from mhub.config.certificates import fault_for
+
 _CIPHERS: Final = b"ECDHE+AESGCM:ECDHE+CHACHA20"  # of TLS 1.2; those of 1.3 are all good
 _FAULTS: Final = {
     9: "is not valid yet",
@@ -60,43 +62,60 @@ class TlsError(ValueError):
 
 @implementer(IOpenSSLClientConnectionCreator, IOpenSSLServerConnectionCreator)
 class LinkTls:
-    """The one context of all links, for both sides of them."""
+    """The context of all links that begin, for both sides of them; a link keeps the one it has."""
 
     def __init__(self, files: TlsFiles) -> None:
-        context = SSL.Context(SSL.TLS_METHOD)
-        context.set_min_proto_version(SSL.TLS1_2_VERSION)
-        # A session that is resumed is not verified again.
-        context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
-        context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION)
-        context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _verified)
-        self._load(context, files)
-        # The last of them: pyOpenSSL makes a connection for it, and warns of changes after that.
-        context.set_cipher_list(_CIPHERS)
-        self._context = context
+        self._files = files
+        self._context = _context(files)
 
-    def _load(self, context: SSL.Context, files: TlsFiles) -> None:
-        chain = _read(files.certificate, x509.load_pem_x509_certificates)
-        key: Any = _read(files.key, lambda data: load_pem_private_key(data, None))
-        try:
-            context.use_certificate(chain[0])
-            for issuer in chain[1:]:
-                context.add_extra_chain_cert(issuer)
-            context.use_privatekey(key)
-        except SSL.Error as error:
-            raise TlsError(f"{files.key}: {_complaint(error)}") from None
-        store = context.get_cert_store()
-        if store is None:
-            raise TlsError("OpenSSL gives no store for certificates")
-        for authority in _read(files.ca, x509.load_pem_x509_certificates):
-            store.add_cert(crypto.X509.from_cryptography(authority))
-            context.add_client_ca(authority)
-        # What stands in the file is trusted as it is, be it a root or an authority below one.
-        store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
+    def reload(self, node: str) -> None:
+        """Read all files again, for the links to come; on `TlsError` the old ones stay."""
+        files = self._files
+        context = _context(files)
+        # Before the start the configuration is checked for this.
+        fault = fault_for(_read(files.certificate, x509.load_pem_x509_certificates)[0], node)
+        if fault is not None:
+            why = f": {fault}" if fault else ""
+            raise TlsError(f"{files.certificate}: is not for a node named {node!r}{why}")
+        self._context = context
 
     def clientConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:
         return SSL.Connection(self._context, None)
 
     serverConnectionForTLS = clientConnectionForTLS
+
+
+def _context(files: TlsFiles) -> SSL.Context:
+    context = SSL.Context(SSL.TLS_METHOD)
+    context.set_min_proto_version(SSL.TLS1_2_VERSION)
+    # A session that is resumed is not verified again.
+    context.set_session_cache_mode(SSL.SESS_CACHE_OFF)
+    context.set_options(SSL.OP_NO_TICKET | SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION)
+    context.set_verify(SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT, _verified)
+    _load(context, files)
+    # The last of them: pyOpenSSL makes a connection for it, and warns of changes after that.
+    context.set_cipher_list(_CIPHERS)
+    return context
+
+
+def _load(context: SSL.Context, files: TlsFiles) -> None:
+    chain = _read(files.certificate, x509.load_pem_x509_certificates)
+    key: Any = _read(files.key, lambda data: load_pem_private_key(data, None))
+    try:
+        context.use_certificate(chain[0])
+        for issuer in chain[1:]:
+            context.add_extra_chain_cert(issuer)
+        context.use_privatekey(key)
+    except SSL.Error as error:
+        raise TlsError(f"{files.key}: {_complaint(error)}") from None
+    store = context.get_cert_store()
+    if store is None:
+        raise TlsError("OpenSSL gives no store for certificates")
+    for authority in _read(files.ca, x509.load_pem_x509_certificates):
+        store.add_cert(crypto.X509.from_cryptography(authority))
+        context.add_client_ca(authority)
+    # What stands in the file is trusted as it is, be it a root or an authority below one.
+    store.set_flags(crypto.X509StoreFlags.PARTIAL_CHAIN)
 
 
 def _verified(

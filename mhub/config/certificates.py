@@ -8,10 +8,13 @@ import os
 import stat
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from mhub.config.kinds import Place
 from mhub.config.settings import TlsSettings
+
+if TYPE_CHECKING:
+    from cryptography import x509
 
 T = TypeVar("T")
 
@@ -58,14 +61,20 @@ def read_file(path: str, place: Place) -> bytes | None:
         return None
 
 
-def names_in(path: str) -> list[str]:
-    """The DNS names that the first certificate of a file, which was checked, is valid for."""
+def first_in(path: str) -> "x509.Certificate":
+    """The first certificate of a file, which was checked."""
     from cryptography import x509
 
     with open(path, "rb") as file:
-        first = x509.load_pem_x509_certificates(file.read())[0]
+        return x509.load_pem_x509_certificates(file.read())[0]
+
+
+def names_in(certificate: "x509.Certificate") -> list[str]:
+    """The DNS names that a certificate is valid for."""
+    from cryptography import x509
+
     try:
-        names = first.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
     return names.get_values_for_type(x509.DNSName)
@@ -82,19 +91,16 @@ def can_be_certified(name: str) -> bool:
     return True
 
 
-def fault_for(path: str, name: str) -> str | None:
-    """Why the first certificate of a file, which was checked, is not for a name; None if it is.
+def fault_for(certificate: "x509.Certificate", name: str) -> str | None:
+    """Why a certificate is not for a name; None if it is.  "": it is just for other names.
 
-    By the rules of those who will check it, `mhub.cluster.tls`; "": it is just for other names.
+    By the rules of those who will be shown it (`misnamed` in `mhub.cluster.tls`).
     """
-    from cryptography import x509
     from service_identity import CertificateError, VerificationError
     from service_identity.cryptography import verify_certificate_hostname
 
-    with open(path, "rb") as file:
-        first = x509.load_pem_x509_certificates(file.read())[0]
     try:
-        verify_certificate_hostname(first, name)
+        verify_certificate_hostname(certificate, name)
     except VerificationError:
         return ""
     except CertificateError as error:

@@ -6,6 +6,7 @@ from mhub.config.certificates import (
     can_be_certified,
     check_tls,
     fault_for,
+    first_in,
     names_in,
     warn_if_open,
 )
@@ -99,10 +100,11 @@ def _check_certificate(tls: ClusterTlsSettings, node: str, place: Place) -> None
     check_tls(TlsSettings(tls.certificate, tls.key, ca=tls.ca), place)
     if len(place.report.problems) > before or not tls.certificate or not node:
         return
-    fault = fault_for(tls.certificate, node)
+    certificate = first_in(tls.certificate)
+    fault = fault_for(certificate, node)
     if fault is None:
         return
-    names = names_in(tls.certificate)
+    names = names_in(certificate)
     shown = ", ".join(names) or "no name at all"
     why = f": {fault}" if fault and names else ""
     place.at("certificate").wrong(

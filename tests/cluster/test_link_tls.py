@@ -211,6 +211,84 @@ class HandshakeTests(TlsCase):
         )
 
 
+class ReloadTests(TlsCase):
+    """New certificates are for new links; those that are there stay."""
+
+    def shown(self, channel: Any) -> int:
+        """The number of the certificate that the other side shows on a link."""
+        certificate = channel._broker.transport.getHandle().get_peer_certificate()
+        return int(certificate.get_serial_number())
+
+    async def test_another_certificate(self) -> None:
+        links, address = self.listening(self.a, tls=self.files("node-a"))
+        self.links(self.b, tls=self.files("node-b")).dial(address)
+        at_a, at_b = await self.a.next("opened"), await self.b.next("opened")
+        first = self.shown(at_b)
+        self.files("node-a")
+        links.tls.reload("node-a")
+        late = FakeEnds("node-late")
+        self.links(late, tls=self.files("node-late")).dial(address)
+        self.assertNotEqual(self.shown(await late.next("opened")), first)
+        at_a.send(1, b"still here")
+        self.assertEqual(await self.b.next("received"), (1, b"still here"))
+
+    async def test_another_authority(self) -> None:
+        """First both are trusted, then new certificates are shown, then only one is trusted."""
+        new = Authority("new authority")
+        new.write(self.dir / "new.crt")
+        old_ca, new_ca = ((self.dir / name).read_bytes() for name in ("ca.crt", "new.crt"))
+        listener, address = self.listening(self.a, tls=self.files("node-a"))
+        dialler = self.links(self.b, tls=self.files("node-b"))
+        dialler.dial(address)
+        oldest = await self.b.next("opened")
+        for file in ("ca.crt", "both.crt"):
+            (self.dir / file).write_bytes(old_ca + new_ca)
+        for links, name in ((listener, "node-a"), (dialler, "node-b")):
+            links.tls.reload(name)
+        for links, name in ((listener, "node-a"), (dialler, "node-b")):
+            self.files(name, new)
+            links.tls.reload(name)
+            dialler.dial(address)
+            await self.b.next("opened")
+        (self.dir / "ca.crt").write_bytes(new_ca)
+        listener.tls.reload("node-a")
+        dialler.dial(address)
+        await self.b.next("opened")
+        left = FakeEnds("node-left")
+        self.links(left, tls=self.files("node-left", ca="both.crt")).dial(address)
+        _, text = await left.next("dial_failed")
+        self.assertIn("the other side knows no authority of our certificate", text)
+        oldest.send(1, b"still here")
+        self.assertEqual(await self.a.next("received"), (1, b"still here"))
+
+    async def test_what_is_wrong_changes_nothing(self) -> None:
+        files = self.files("node-a")
+        links, address = self.listening(self.a, tls=files)
+        good = {path: Path(path).read_bytes() for path in (files.certificate, files.key, files.ca)}
+        other = self.files("node-c")
+        wrong = {
+            files.certificate: (b"half of it", Path(other.certificate).read_bytes()),
+            files.key: (b"", Path(other.key).read_bytes()),
+            files.ca: (b"nothing",),
+        }
+        for path, contents in wrong.items():
+            for content in contents:
+                Path(path).write_bytes(content)
+                self.assertRaises(TlsError, links.tls.reload, "node-a")
+                Path(path).write_bytes(good[path])
+        await self.still_serves(address, tls=self.files("node-late"))
+
+    def test_a_certificate_for_another_node(self) -> None:
+        files = self.files("node-a")
+        tls = LinkTls(files)
+        Authority("cluster authority").issue("c", Path(files.certificate), Path(files.key))
+        with self.assertRaises(TlsError) as caught:
+            tls.reload("node-a")
+        self.assertEqual(
+            str(caught.exception), f"{files.certificate}: is not for a node named 'node-a'"
+        )
+
+
 class FileTests(TlsCase):
     def refused(self, files: TlsFiles, path: str) -> None:
         with self.assertRaises(TlsError) as caught:

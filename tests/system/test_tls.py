@@ -1,6 +1,7 @@
 """Certificates: which one the broker shows, what it asks of clients, and new ones while it runs."""
 
 import signal
+import socket
 import ssl
 
 from cryptography.x509 import load_pem_x509_certificate
@@ -159,3 +160,52 @@ class ReloadTests(BrokerCase):
         second = self.issue()
         self.reload("secure: certificates reloaded")
         self.assertEqual(second, self.shown())
+
+
+class LinkReloadTests(BrokerCase):
+    """The same for links between nodes."""
+
+    def setUp(self) -> None:
+        self.place = place(self)
+        self.authority = Authority("Test Authority")
+        self.authority.write(self.place / "ca.crt")
+        self.first = self.issue()
+        self.broker = self.start(
+            '[cluster]\nname = "house"\nnode = "node-a"\nport = 0\n'
+            'tls.certificate = "a.crt"\ntls.key = "a.key"\ntls.ca = "ca.crt"\n',
+            directory=self.place,
+        )
+        line = self.broker.wait_for_log("for peers at")
+        self.address = ("127.0.0.1", int(line.rpartition(":")[2]))
+
+    def issue(self, name: str = "node-a") -> int:
+        made = self.authority.issue(name, self.place / "a.crt", self.place / "a.key")
+        return made.serial_number
+
+    def shown(self) -> int:
+        context = ssl.create_default_context(cafile=str(self.place / "ca.crt"))
+        context.check_hostname = False
+        with (
+            socket.create_connection(self.address) as plain,
+            context.wrap_socket(plain) as secure,
+        ):
+            der = secure.getpeercert(binary_form=True)
+        assert der is not None
+        return serial(ssl.DER_cert_to_PEM_cert(der))
+
+    def reload(self, words: str) -> str:
+        mark = len(self.broker.log())
+        self.broker.signal(signal.SIGHUP)
+        return self.broker.wait_for_log(words, mark)
+
+    def test_new_links_see_it_unless_it_is_wrong(self) -> None:
+        self.assertEqual(self.shown(), self.first)
+        second = self.issue()
+        self.reload("links: certificates reloaded")
+        self.assertEqual(self.shown(), second)
+        (self.place / "a.crt").write_text("-----BEGIN CERTIFICATE-----\nhalf of it")
+        self.assertIn("a.crt: ", self.reload("links: certificates not reloaded"))
+        self.issue("node-b")
+        line = self.reload("links: certificates not reloaded")
+        self.assertIn("is not for a node named 'node-a'", line)
+        self.assertEqual(self.shown(), second)
