@@ -225,7 +225,8 @@ class Moves:
             giving.waits = True
             giving.ended = False
             giving.done = False
-            head = pack(client=session.client_id, life=giving.life)
+            now = epoch + self._node.hub.now
+            head = pack(client=session.client_id, life=giving.life, now=now)
             self._node.send(member, parcels.ITEMS, head + b"\n" + b"".join(items))
 
     def _item(self, giving: Giving, delivery: Delivery, pid: int, epoch: float) -> bytes:
@@ -511,13 +512,15 @@ class Moves:
 
     def items(self, member: Member, body: bytes) -> None:
         line, _, data = body.partition(b"\n")
-        client_id = str(unpack(line)["client"])
+        said = unpack(line)
+        client_id = str(said["client"])
         taking = self.taking.get((client_id, member.name))
         session = self._node.hub.sessions.get(client_id)
         if taking is None or session is None:
             return
         divided = session.divided or session.divide()
-        epoch = self._node.peers.clock.epoch
+        # When a message expires is said in the giver's time of day, which need not be ours.
+        epoch = float(said["now"]) - self._node.hub.now
         pos = 0
         taken = divided.taken_of(taking.life)
         while pos < len(data):

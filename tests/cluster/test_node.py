@@ -191,6 +191,52 @@ class LeaveTests(Case):
         a.send(again, p.connect("p", clean=False))
         sim.run(0.2)
         self.assertTrue(again.next("CONNACK").session_present)
+class ExpiryTests(Case):
+    """Nodes tell each other what is left, and not by the time of day, which may be a wrong one."""
+
+    def moved(self, ahead_s: float, seconds: int, wait_s: float) -> list[int]:
+        """What is left of a message's expiry when its session has moved; [] if it is gone."""
+        sim = self.simulation(1, "ab")
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        a.skew_s, b.skew_s = 0.0, ahead_s
+        sim.start()
+        sim.run(3.0)
+        props = [(p.Prop.SESSION_EXPIRY, 1000)]
+        subscriber = self.connect(a, "s", 5, clean=False, props=props)
+        self.subscribe(a, subscriber, "t", 1)
+        a.lose(subscriber)
+        expiry = [(p.Prop.MESSAGE_EXPIRY, seconds)]
+        publisher = self.connect(a, "p", 5)
+        a.send(publisher, p.publish("t", b"x", 1, 1, props=expiry, version=5))
+        a.send(publisher, p.publish("t", b"lasts", 1, 2, version=5))
+        sim.run(wait_s)
+        again = self.connect(b, "s", 5, clean=False, props=props)
+        self.assertTrue(again.connack and again.connack.session_present)
+        found = again.take()
+        self.assertEqual(found.pop().payload, b"lasts")
+        return [packet.prop(p.Prop.MESSAGE_EXPIRY) for packet in found]
+
+    def test_a_session_that_moves(self) -> None:
+        for ahead_s in (-3600.0, 0.0, 3600.0):
+            with self.subTest(ahead_s=ahead_s):
+                (left_s,) = self.moved(ahead_s, 100, 50.0)
+                self.assertIn(left_s, (49, 50))
+                self.assertEqual(self.moved(ahead_s, 100, 110.0), [])
+
+    def test_a_message_on_a_link(self) -> None:
+        sim = self.simulation(1, "ab")
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        a.skew_s, b.skew_s = 0.0, 3600.0
+        sim.start()
+        sim.run(3.0)
+        for here, there, topic in ((a, b, "t/1"), (b, a, "t/2")):
+            subscriber = self.connect(there, f"s{there.name}", 5)
+            self.subscribe(there, subscriber, topic, 1)
+            expiry = [(p.Prop.MESSAGE_EXPIRY, 100)]
+            publisher = self.connect(here, f"p{here.name}", 5)
+            here.send(publisher, p.publish(topic, b"x", 1, 1, props=expiry, version=5))
+            sim.run(1.0)
+            self.assertEqual(subscriber.next("PUBLISH").prop(p.Prop.MESSAGE_EXPIRY), 100)
 
 
 class SessionTests(Case):
