@@ -93,9 +93,7 @@ class Claims:
         if stamp and owner is member:
             if stamp & 1 or not self._insist(client_id):
                 self._lose(client_id, member)
-        elif stamp:
-            node.moves.unwanted(client_id, member)
-        else:
+        elif not stamp:
             self._fade(client_id)
             node.moves.disowned(client_id, member)
         self.check(client_id)

@@ -156,8 +156,6 @@ class Moves:
         member = self._node.members.get(giving.to)
         if member is None or not member.peer.up or giving.back:
             return
-        if not member.has_table:
-            return  # it may have lost the session meanwhile
         if self._node.peers.boot_after > self._node.hub.durable:
             return  # the numbers of what is given might be used again after a crash
         session = giving.session
@@ -423,13 +421,6 @@ class Moves:
             giving.session.leaving = False
             self._count()
         else:
-            self._take_back(giving)
-            self._stay(giving.session)
-
-    def unwanted(self, client_id: str, member: Member) -> None:
-        """A node that a session is given to has it under an older stamp, after a crash."""
-        giving = self.giving.get(client_id)
-        if giving is not None and giving.to == member.name and not giving.back:
             self._take_back(giving)
             self._stay(giving.session)
 

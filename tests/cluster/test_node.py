@@ -191,6 +191,8 @@ class LeaveTests(Case):
         a.send(again, p.connect("p", clean=False))
         sim.run(0.2)
         self.assertTrue(again.next("CONNACK").session_present)
+
+
 class ExpiryTests(Case):
     """Nodes tell each other what is left, and not by the time of day, which may be a wrong one."""
 
