@@ -83,6 +83,7 @@ class ClusterService(Service):
         self._peers.local_first = settings.shared == "local-first"
         self._peers.suback_waits = settings.suback_waits
         self._peers.sessions = settings.sessions
+        self._peers.max_names = settings.max_names
         self._peers.start(secrets.randbits(UID_TAG_BITS - 1) | 1)
         hub.retained.tombstone_s = settings.tombstone_s
         hub.join(self._peers)

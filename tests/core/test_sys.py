@@ -155,6 +155,8 @@ class Cluster(Case):
                 "refused/full": "0",
                 "queued/messages": "2",
                 "queued/bytes": "16",
+                "names": "0",
+                "names/dropped": "0",
             },
         )
 
