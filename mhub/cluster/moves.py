@@ -112,7 +112,8 @@ class Moves:
         self.taking.pop((session.client_id, member.name), None)
         session.leaving = True
         session.complete()
-        session.divide()
+        # What is given away may come again, from the very place that it came from before.
+        session.divide().forget_taken("")
         self._node.hub.wheel.disarm(session)
         life = f"{self._node.name}/{self._node.settings.instance}"
         if session.sid:

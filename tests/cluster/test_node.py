@@ -305,6 +305,43 @@ class SessionTests(Case):
         sim.run(1.0)
         self.assertEqual((a.store.deliveries, b.store.deliveries), ({}, {}))
 
+    def test_a_queue_that_went_to_and_fro_comes_whole(self) -> None:
+        """Nobody takes messages for known that it has given away since."""
+        for tenths in range(0, 120, 20):
+            with self.subTest(tenths=tenths):
+                sim = self.cluster()
+                a, b, c = (sim.nodes[name] for name in "abc")
+                client = self.connect(b, "s", clean=False)
+                self.subscribe(b, client, "t", 1)
+                b.lose(client)
+                publisher = self.connect(c, "p")
+                for n in range(1, 6):
+                    c.send(publisher, p.publish("t", str(n).encode(), 1, n))
+                sim.run(1.0)
+                sim.split({"c"})  # so that it takes some time
+                impatient = a.open(4)
+                a.send(impatient, p.connect("s", clean=False))
+                while not a.store.deliveries:
+                    sim.run(0.001)
+                sim.split({"b"})  # which does not hear that the queue has come
+                a.lose(impatient)
+                sim.run(1.0)
+                impatient = b.open(4)
+                b.send(impatient, p.connect("s", clean=False))
+                b.lose(impatient)
+                sim.run(7.0)
+                sim.heal()
+                while a.node is not None and not a.node.peers.peers["b"].up:
+                    sim.run(0.001)
+                sim.run(tenths / 1000)  # it begins to go back, and
+                impatient = a.open(4)
+                a.send(impatient, p.connect("s", clean=False))
+                a.lose(impatient)
+                sim.run(5.0)
+                again = self.connect(a, "s", clean=False)
+                self.assertTrue(again.connack and again.connack.session_present)
+                self.assertEqual([int(f.payload) for f in again.take()], [1, 2, 3, 4, 5])
+
     def test_a_second_connection_on_another_node_takes_over(self) -> None:
         sim = self.cluster()
         a, b = sim.nodes["a"], sim.nodes["b"]
