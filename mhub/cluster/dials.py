@@ -18,6 +18,7 @@ class Dial:
         self.member = ""  # who answered there last
         self.due_at = now
         self.wait_s = 0.0
+        self.failures = 0  # since it answered last
         self.pending = False
         self.ours = False  # it is this node itself
 
@@ -54,6 +55,7 @@ class Dials:
         dial = self._dials.get(address)
         if dial is not None:
             dial.pending = False
+            dial.failures += 1
             dial.wait_s = min(max(dial.wait_s * 2, self._retry_s), self._retry_max_s)
             wait_s = dial.wait_s * self._random.uniform(0.75, 1.25)
             if dial.member and dial.member < self._node:
@@ -66,6 +68,7 @@ class Dials:
             dial.pending = False
             dial.member = member
             dial.wait_s = 0.0
+            dial.failures = 0
 
     def is_ours(self, address: str) -> None:
         """Somebody named this node's own address."""
@@ -86,6 +89,13 @@ class Dials:
             if dial.member == member:
                 dial.wait_s = self._retry_max_s
                 dial.due_at = now + self._retry_max_s
+
+    def outlook(self, address: str, now: float) -> tuple[int, float]:
+        """How often an address did not answer, in a row, and in how long it is called again."""
+        dial = self._dials.get(address)
+        if dial is None:
+            return 0, 0.0
+        return dial.failures, 0.0 if dial.pending else max(dial.due_at - now, 0.0)
 
     def tried(self, address: str) -> bool:
         """Whether an address has answered, or has failed to at least once."""

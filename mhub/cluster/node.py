@@ -354,6 +354,10 @@ class Node:
         for address in self._dials.due(addresses, linked, now):
             self._dialer.dial(address)
 
+    def outlook(self, member: Member, now: float) -> tuple[int, float]:
+        """Calls of a node that failed in a row, and the seconds until the next one."""
+        return self._dials.outlook(member.address, now)
+
     # Whom we know
 
     def _member(self, name: str) -> Member:

@@ -222,12 +222,14 @@ class ClusterService(Service):
             "address": settings.address,
             "routes": self._peers.routes,
             "clients": len(self._hub.sessions),
-            "members": [_describe(member, now) for member in self.node.members.values()],
+            "refused": self._hub.stats.publish_refused_peer,
+            "members": [_describe(self.node, each, now) for each in self.node.members.values()],
         }
 
 
-def _describe(member: Member, now: float) -> dict[str, object]:
+def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
     peer = member.peer
+    failures, wait_s = node.outlook(member, now)
     return {
         "node": member.name,
         "state": member.state,
@@ -242,6 +244,11 @@ def _describe(member: Member, now: float) -> dict[str, object]:
         "sent": peer.messages_sent,
         "received": peer.messages_received,
         "dropped": peer.dropped_qos0 + peer.dropped_full,
+        "dropped_qos0": peer.dropped_qos0,
+        "dropped_full": peer.dropped_full,
+        "refused": peer.refused,
+        "calls_failed": failures,
+        "next_call_s": round(wait_s, 1) if member.channel is None else None,
         "note": member.note,
     }
 

@@ -65,8 +65,14 @@ def _row(member: Facts) -> dict[str, str]:
 
 
 def _notes(member: Facts) -> str:
-    dropped = _number(member, "dropped")
-    parts = [f"{count(dropped, 'message')} dropped"] if dropped else []
+    parts = [
+        f"{count(number, 'message')} {what}"
+        for what in ("dropped", "refused")
+        if (number := _number(member, what))
+    ]
+    failed, wait_s = _number(member, "calls_failed"), _number(member, "next_call_s")
+    if failed and wait_s is not None:
+        parts.append(f"called {count(failed, 'time')} in vain, again in {short_time(wait_s)}")
     note = _text(member, "note")
     return "; ".join([*parts, note] if note not in ("", "-") else parts)
 

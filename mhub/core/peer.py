@@ -165,6 +165,7 @@ class Peer:
         self.messages_doubled = 0
         self.dropped_qos0 = 0
         self.dropped_full = 0
+        self.refused = 0  # messages that publishers were refused on its account
 
     # The line out
 

@@ -277,10 +277,13 @@ class Peers:
         if route.peers is not None:
             for peer in route.peers:
                 if peer.full():
+                    peer.refused += 1
                     return True
-        for group in route.groups:  # noqa: SIM110 (a generator costs more than all else here)
+        for group in route.groups:
             if group.peers is not None and group.stuck():
-                return True
+                for peer in group.peers:
+                    peer.refused += 1
+                    return True
         return False
 
     def forward(self, message: Publish, route: Route) -> None:

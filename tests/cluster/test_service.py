@@ -28,6 +28,7 @@ class Case(SynchronousTestCase):
     def setUp(self) -> None:
         self.world = World()
         self.cluster = self.service()
+        self.patch(self.cluster, "dial", lambda address: None)
 
     def service(self, **settings: Any) -> ClusterService:
         return ClusterService(
@@ -63,6 +64,44 @@ class Case(SynchronousTestCase):
         """As the control socket does it."""
         table = Commands(self).table()  # type: ignore[arg-type]
         return table[command](arguments, lambda text: None)
+
+
+class StatusTests(Case):
+    def member(self) -> dict[str, Any]:
+        (described,) = self.ask("cluster-status")["members"]
+        found: dict[str, Any] = described
+        return found
+
+    def test_a_queue_that_is_full(self) -> None:
+        channel = self.link("b")
+        self.cluster.node.lost(channel, "reset")
+        peers = self.cluster.node.peers
+        peers.limits.max_queued_messages = 2
+        publisher = self.world.client("p", 5)
+        for _ in range(5):
+            publisher.publish("t/1", b"x", 1)
+        publisher.publish("t/1", b"x")
+        said = self.member()
+        self.assertEqual((said["queued_messages"], said["queued_bytes"]), (2, 2 * len("t/1x")))
+        self.assertEqual((said["dropped"], said["dropped_qos0"], said["refused"]), (1, 1, 3))
+        self.assertEqual(self.ask("cluster-status")["refused"], 3)
+        peers.limits.refuse_when_full = False
+        publisher.publish("t/1", b"x", 2)
+        said = self.member()
+        self.assertEqual((said["dropped"], said["dropped_full"], said["refused"]), (2, 1, 3))
+
+    def test_when_a_node_is_called_again(self) -> None:
+        node = self.cluster.node
+        channel = self.link("b")
+        self.assertEqual((self.member()["calls_failed"], self.member()["next_call_s"]), (0, None))
+        node.lost(channel, "reset")
+        for failures in (1, 2, 3):
+            self.world.now += 20.0
+            node.tick(self.world.now)
+            node.dial_failed(channel.address, "refused")
+            said = self.member()
+            self.assertEqual(said["calls_failed"], failures)
+            self.assertGreater(said["next_call_s"], 0.3 * 2 ** (failures - 1))
 
 
 class ForgetTests(Case):

@@ -78,6 +78,14 @@ c     suspect  127.0.0.1:7885    -  1.2k/3.3M      12     4.0k  0.5.0       4s
     7 messages dropped; no heartbeat""",
         )
 
+    def test_notes(self) -> None:
+        """What a node that is away costs, and when it is called again."""
+        away = member("b", state="dead", refused=3, calls_failed=12, next_call_s=14.2, note="")
+        shown = render(status(away), 80).split("\n")
+        self.assertEqual(shown[-1], "    3 messages refused; called 12 times in vain, again in 14s")
+        linked = member("b", calls_failed=1, next_call_s=None)
+        self.assertNotIn("called", render(status(linked), 80))
+
     def test_version_goes_first(self) -> None:
         """When the table is too wide, the version that all have goes: the head has it."""
         shown = render(status(member("node-b", address="10.20.30.40:7883")), 75)

@@ -60,7 +60,7 @@ class Refusals:
         self.publish(self.five, 1, 4)
         self.publish(self.five, 2, 5)
         self.assertEqual(self.reasons(self.five), self.REFUSED)
-        self.assertEqual(self.peer.queued, 3)
+        self.assertEqual((self.peer.queued, self.peer.refused), (3, 2))
         self.assertEqual(self.told()["refused/full"], "2")
         self.assertEqual(self.told()["queued/messages"], "3")
         self.assertEqual(self.told()["dropped/full"], "0")

@@ -1,0 +1,121 @@
+"""When a node is called, and called again: the waits double, and differ by chance."""
+
+from random import Random
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from mhub.cluster.dials import PATIENCE, Dials
+
+RETRY_S, RETRY_MAX_S = 0.5, 15.0
+B = "b:7883"
+
+
+class Case(SynchronousTestCase):
+    def dials(self, node: str = "a", seed: int = 1) -> Dials:
+        return Dials(node, RETRY_S, RETRY_MAX_S, Random(seed))
+
+    def waits(self, dials: Dials, name: str, count: int) -> list[float]:
+        """How long an address is left alone after each of so many failures."""
+        now = 100.0
+        for moment in (0.0, now):
+            dials.due({B: name}, set(), moment)
+        found = []
+        for _ in range(count):
+            dials.failed(B, now)
+            failed_at = now
+            while not dials.due({B: name}, set(), now):
+                now += 0.005
+            found.append(now - failed_at)
+        return found
+
+
+class BackOffTests(Case):
+    def test_waits_double_up_to_the_longest(self) -> None:
+        for seed in range(20):
+            waits = self.waits(self.dials(seed=seed), "b", 9)
+            for wait_s, middle_s in zip(waits, (0.5, 1, 2, 4, 8, 15, 15, 15, 15), strict=True):
+                self.assertGreater(wait_s, 0.74 * middle_s)
+                self.assertLess(wait_s, 1.26 * middle_s)
+
+    def test_no_two_nodes_wait_equally_long(self) -> None:
+        waits = [self.waits(self.dials(seed=seed), "b", 3) for seed in range(20)]
+        for column in zip(*waits, strict=True):
+            self.assertGreater(len({round(wait_s, 3) for wait_s in column}), 15)
+            self.assertGreater(max(column), 1.2 * min(column))
+
+    def test_the_higher_name_has_more_patience(self) -> None:
+        """So of two nodes that lost each other mostly one calls."""
+        patient = self.waits(self.dials("c"), "b", 3)
+        for wait_s, middle_s in zip(patient, (0.5, 1, 2), strict=True):
+            self.assertGreater(wait_s, 0.74 * middle_s * PATIENCE)
+        dials = self.dials("c")
+        self.assertEqual(dials.due({B: "b"}, set(), 0.0), [])
+        self.assertEqual(dials.due({B: "b"}, set(), RETRY_S * PATIENCE), [B])
+
+    def test_an_answer_ends_it(self) -> None:
+        dials = self.dials()
+        self.waits(dials, "b", 6)
+        dials.answered(B, "b")
+        self.assertEqual(dials.due({B: "b"}, {"b"}, 1e6), [])
+        dials.lost("b", 1e6)
+        self.assertEqual(dials.due({B: "b"}, set(), 1e6), [])
+        self.assertEqual(dials.due({B: "b"}, set(), 1e6 + RETRY_S), [B])
+        dials.failed(B, 2e6)
+        self.assertEqual(dials.due({B: "b"}, set(), 2e6 + 1.26 * RETRY_S), [B])
+
+    def test_after_a_lost_link_not_all_call_at_the_same_moment(self) -> None:
+        moments = set()
+        for seed in range(20):
+            dials = self.dials(seed=seed)
+            dials.due({B: "b"}, set(), 0.0)
+            dials.answered(B, "b")
+            dials.lost("b", 0.0)
+            now = 0.0
+            while not dials.due({B: "b"}, set(), now):
+                now += 0.01
+            moments.add(round(now, 2))
+        self.assertGreater(len(moments), 10)
+
+    def test_the_outlook(self) -> None:
+        """How often it failed since the last answer, and when the next call is."""
+        dials = self.dials()
+        self.assertEqual(dials.outlook(B, 0.0), (0, 0.0))
+        dials.due({B: "b"}, set(), 0.0)
+        self.assertEqual(dials.outlook(B, 0.0), (0, 0.0))
+        for failures in (1, 2, 3):
+            dials.failed(B, 100.0)
+            found, wait_s = dials.outlook(B, 100.0)
+            self.assertEqual(found, failures)
+            self.assertEqual(dials.due({B: "b"}, set(), 100.0 + wait_s - 0.001), [])
+            self.assertEqual(dials.due({B: "b"}, set(), 100.0 + wait_s), [B])
+        dials.answered(B, "b")
+        self.assertEqual(dials.outlook(B, 200.0), (0, 0.0))
+
+
+class WhomTests(Case):
+    def test_one_call_at_a_time(self) -> None:
+        dials = self.dials()
+        self.assertEqual(dials.due({B: ""}, set(), 0.0), [B])
+        self.assertEqual(dials.due({B: ""}, set(), 1e6), [])
+
+    def test_nobody_who_is_linked(self) -> None:
+        """Whichever of its addresses it answered at."""
+        dials = self.dials()
+        dials.due({B: ""}, set(), 0.0)
+        dials.answered(B, "b")
+        self.assertEqual(dials.due({B: ""}, {"b"}, 1e6), [])
+
+    def test_not_this_node(self) -> None:
+        dials = self.dials()
+        dials.due({B: ""}, set(), 0.0)
+        dials.failed(B, 0.0)
+        dials.is_ours(B)
+        self.assertEqual(dials.due({B: ""}, set(), 1e6), [])
+
+    def test_an_address_that_is_gone_is_forgotten(self) -> None:
+        dials = self.dials()
+        self.waits(dials, "b", 6)
+        dials.failed(B, 0.0)
+        dials.due({}, set(), 0.0)
+        self.assertFalse(dials.tried(B))
+        self.assertEqual(dials.due({B: "b"}, set(), 0.0), [B])
