@@ -54,6 +54,24 @@ class Change:
         self.value = value  # 0: removed
 
 
+class Past:
+    """What was counted for peers that are forgotten: a sum over all of them does not go down."""
+
+    def __init__(self) -> None:
+        self.messages_sent = 0
+        self.messages_received = 0
+        self.messages_doubled = 0
+        self.dropped_qos0 = 0
+        self.dropped_full = 0
+
+    def add(self, peer: Peer) -> None:
+        self.messages_sent += peer.messages_sent
+        self.messages_received += peer.messages_received
+        self.messages_doubled += peer.messages_doubled
+        self.dropped_qos0 += peer.dropped_qos0
+        self.dropped_full += peer.dropped_full
+
+
 class Peers:
     def __init__(
         self, hub: "Hub", node: str, clock: Clock, neighbours: Neighbours, limits: PeerLimits
@@ -68,6 +86,7 @@ class Peers:
         self.sessions = True  # one session for each client id in the whole cluster
         self.peers: dict[str, Peer] = {}
         self.all: list[Peer] = []
+        self.past = Past()
         self.table: dict[str, int] = {}
         self.routes = 0  # of the table's names
         self.number = 0
@@ -126,6 +145,7 @@ class Peers:
             ledger.note("heard/" + peer.name, "")
         del self.peers[peer.name]
         self.all.remove(peer)
+        self.past.add(peer)
         return dropped
 
     # The table

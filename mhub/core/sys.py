@@ -106,7 +106,13 @@ class SysTopics:
 
     def cluster_values(self, peers: "Peers") -> dict[str, str]:
         """What a node of a cluster says; messages are those of all links together."""
-        up = sent = received = doubled = dropped_qos0 = dropped_full = queued = queued_bytes = 0
+        up = queued = queued_bytes = 0
+        past = peers.past
+        sent = past.messages_sent
+        received = past.messages_received
+        doubled = past.messages_doubled
+        dropped_qos0 = past.dropped_qos0
+        dropped_full = past.dropped_full
         for peer in peers.all:
             up += 1 if peer.up else 0
             sent += peer.messages_sent

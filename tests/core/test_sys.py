@@ -160,6 +160,24 @@ class Cluster(Case):
             },
         )
 
+    def test_counters_do_not_go_down_with_a_peer_that_is_forgotten(self) -> None:
+        peers = self.join()
+        publisher = self.world.client("p")
+        publisher.publish("t/1", b"12345")
+        publisher.publish("t/1", b"12345", 1)
+        peers.peers["b"].messages_received = 5
+        peers.peers["b"].messages_doubled = 1
+        peers.peers["c"].dropped_full = 2
+        before = self.world.hub.sys.cluster_values(peers)
+        peers.peers["b"].unlinked()
+        for name in ("b", "c"):
+            peers.forget(peers.peers[name])
+        after = self.world.hub.sys.cluster_values(peers)
+        for topic in before:
+            if topic.split("/")[0] in ("messages", "dropped", "refused"):
+                self.assertEqual((topic, after[topic]), (topic, before[topic]))
+        self.assertEqual((after["members/total"], after["queued/messages"]), ("0", "0"))
+
     def test_a_queue_that_is_full(self) -> None:
         peers = self.join()
         listener = self.listen("$SYS/broker/cluster/+/full")
