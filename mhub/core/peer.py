@@ -8,7 +8,8 @@ either side.  While the link is up a message is in memory only, and its publishe
 peer has it.  While it is down, or nothing is heard from it, messages are journaled like those for a
 client that is away, and the publisher waits for the store.  What is QoS 2 from a session that would
 survive a crash is journaled in any case, together with the packet id that keeps it from being taken
-twice.
+twice; and so is what a member of a shared subscription leaves behind, as its publisher does not
+wait any more.
 
 QoS 0 has no number and is sent while there is room, and not at all while the link is down.
 """
@@ -193,7 +194,7 @@ class Peer:
         if self.reserve_after > hub.durable:
             entry.after = self.reserve_after
         waits = self.up and self.patient
-        if hub.ledger is not None and (not waits or message.exactly):
+        if hub.ledger is not None and (not waits or message.journaled):
             self._journal(entry)
         if waits:
             entry.keeping = keeping_of(message)

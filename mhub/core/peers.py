@@ -360,6 +360,7 @@ class Peers:
         if peer is None:
             return False
         self.name(message)
+        message.journaled = True  # its sender may have been told that it is safe here
         peer.put(message, False, [group.full_name])
         return True
 

@@ -42,7 +42,7 @@ class Publishing:
         if message.expiry_s >= 0:
             message.expires_at = hub.now + message.expiry_s
         if qos == 2 and hub.peers is not None:
-            message.exactly = connection.owner().sid != 0
+            message.journaled = connection.owner().sid != 0
         if qos == 2 and not self._first_of_qos2(connection, message.pid, message.dup):
             after = hub.mark(connection.owner())
             others = hub.peers.wait_for_lines() if hub.peers is not None else None

@@ -92,7 +92,7 @@ class Publish:
         self.frame_v5: bytes | None = None
         self.uid = 0  # its name in the cluster; 0: no other node has heard of it
         self.stamp = 0  # when it was retained, on the cluster's clock; 0: there is no cluster
-        self.exactly = False  # QoS 2, from a session that outlives a crash
+        self.journaled = False  # it is in the store while it is on its way to a peer
         self.shared = False  # it goes to several receivers
         self.keeping: object | None = None  # what the ledger knows of it, if it has to do with it
 

@@ -251,6 +251,12 @@ class SimNode:
         self.leave()
 
 
+def node_of(side: SimNode) -> Node:
+    """The node of a side that is up."""
+    assert side.node is not None
+    return side.node
+
+
 class Simulation:
     def __init__(
         self, seed: int, names: str = "abc", durable: bool = True, skew_s: float = 30.0

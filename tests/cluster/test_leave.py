@@ -1,18 +1,11 @@
 """A node goes for good: where its clients and their sessions go."""
 
-from mhub.cluster.node import Node
-from tests.cluster.simulation import SimNode
+from tests.cluster.simulation import SimNode, node_of
 from tests.cluster.test_node import Case
 from tests.helpers import packets as p
 from tests.helpers.packets import Prop
 
 KEPT = [(Prop.SESSION_EXPIRY, 1000)]
-
-
-def node_of(side: SimNode) -> Node:
-    node = side.node
-    assert node is not None
-    return node
 
 
 class LeaveTests(Case):
