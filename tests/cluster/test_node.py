@@ -50,17 +50,6 @@ class PublishTests(Case):
                     replies = [packet.type for packet in publisher.take()]
                     self.assertEqual(replies, [[], ["PUBACK"], ["PUBREC"]][qos])
 
-    def test_what_no_peer_wants_causes_no_traffic(self) -> None:
-        sim = self.cluster()
-        a = sim.nodes["a"]
-        publisher = self.connect(a, "p")
-        assert a.node is not None
-        before = [peer.messages_sent for peer in a.node.peers.all]
-        for n in range(100):
-            a.send(publisher, p.publish("t/1", b"x", 1, n + 1))
-        self.assertEqual([peer.messages_sent for peer in a.node.peers.all], before)
-        self.assertEqual(len(publisher.take()), 100)
-
     def test_retained_messages_are_everywhere(self) -> None:
         sim = self.cluster()
         a, c = sim.nodes["a"], sim.nodes["c"]
