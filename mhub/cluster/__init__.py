@@ -10,7 +10,8 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     tables      routes and clients: what each node tells all others
     fill        retained messages: what nodes that meet lack of each other's
     claims      one session for each client id
-    moves       sessions on their way from node to node
+    moves       sessions on their way from node to node: giver and taker, and items between them
+    offers      sessions of a node that leaves, whose clients are nowhere
     fading      when a session that has moved may forget what it has seen
 
 On Twisted:

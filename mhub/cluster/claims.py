@@ -42,7 +42,7 @@ class Claims:
                 reasons.SESSION_TAKEN_OVER, "another connection has the same client id"
             )
         node.peers.own(client_id, connection.stamp, True)
-        node.moves.claimed(client_id)
+        node.moves.giver.claimed(client_id)
         session = node.hub.sessions.get(client_id)
         if self._complete(client_id):
             self._judge(client_id)
@@ -73,7 +73,7 @@ class Claims:
         """Whether no node has anything of a client that is worth waiting for."""
         for member in self._node.members.values():
             if client_id in member.peer.clients and self._worth(member):
-                if not self._node.moves.has_all(client_id, member.name):
+                if not self._node.moves.taker.has_all(client_id, member.name):
                     return False
         return True
 
@@ -89,7 +89,7 @@ class Claims:
         node = self._node
         owner = self.owner(client_id)
         if stamp:
-            node.moves.taking.pop((client_id, member.name), None)  # what it gave was older
+            node.moves.taker.older(client_id, member.name)
         if stamp and owner is member:
             if stamp & 1 or not self._insist(client_id):
                 self._lose(client_id, member)

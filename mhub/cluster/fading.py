@@ -5,11 +5,11 @@ to the one that has it now.  The second way may be the slower one.  So the names
 every node's line to us has been heard as far as it was when the move had ended.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mhub.cluster import parcels
 from mhub.cluster.member import Member
-from mhub.cluster.parcels import pack, unpack
+from mhub.cluster.parcels import pack
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
@@ -69,6 +69,6 @@ class Fading:
                 self._bars[member.name] = -1
                 self._node.send(member, parcels.BARRIER, pack(client="", why="fade"))
 
-    def barred(self, member: Member, body: bytes) -> None:
+    def barred(self, member: Member, said: dict[str, Any]) -> None:
         if member.name in self._bars:
-            self._bars[member.name] = int(unpack(body)["n"])
+            self._bars[member.name] = int(said["n"])

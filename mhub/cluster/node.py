@@ -99,16 +99,16 @@ class Node:
             parcels.HAVE: self.fill.have,
             parcels.RETAINED: self.fill.retained,
             parcels.FILLED: self.fill.filled,
-            parcels.OFFER: self.moves.offered,
-            parcels.MOVE: self.moves.move,
-            parcels.ITEMS: self.moves.items,
-            parcels.GOT: self.moves.got,
-            parcels.ASK: self.moves.ask,
-            parcels.ROUTED: self.moves.routed,
+            parcels.OFFER: self.moves.offers.made,
+            parcels.MOVE: self.moves.taker.move,
+            parcels.ITEMS: self.moves.taker.items,
+            parcels.GOT: self.moves.giver.got,
+            parcels.ASK: self.moves.taker.ask,
+            parcels.ROUTED: self.moves.giver.routed,
             parcels.BARRIER: self.moves.barrier,
             parcels.BARRED: self.moves.barred,
-            parcels.END: self.moves.end,
-            parcels.DONE: self.moves.done,
+            parcels.END: self.moves.taker.end,
+            parcels.DONE: self.moves.giver.done,
         }
 
     @property
@@ -264,7 +264,7 @@ class Node:
         peer.linked(channel, str(life), int(n), str(said["life"]))
         self.peers.restore_routes(peer)
         self.tables.begin(member, str(instance), int(number))
-        self.moves.linked(member, anew)
+        self.moves.taker.linked(member, anew)
         self.fill.begin(member)
         self.send(member, parcels.MEMBERS, pack(members=self._known()))
         self.log(f"node {member.name} is linked, at {channel.address}")
@@ -405,7 +405,7 @@ class Node:
         del self.members[name]
         dropped = self.peers.forget(member.peer)
         self.claims.check_all()
-        self.moves.forgotten(member)
+        self.moves.giver.forgotten(member)
         if member.state != LEFT:
             kept = f", with {dropped} message" + ("" if dropped == 1 else "s") + " for it"
             self.log(f"node {name} is forgotten" + (kept if dropped else ""))
@@ -424,15 +424,14 @@ class Node:
         self._now()
         up = [member for member in self.members.values() if member.state == UP]
         if up:
-            for index, session in enumerate(list(self.hub.sessions.values())):
-                self.moves.offer(session, up[index % len(up)])
+            self.moves.offers.make(list(self.hub.sessions.values()), up)
 
     def holding(self) -> int:
         """How much is here that others should have first: sessions, and messages for them."""
         if not any(member.peer.up for member in self.members.values()):
             return 0
         waiting = sum(member.peer.queued for member in self.members.values() if member.peer.up)
-        return self.moves.undone() + waiting
+        return self.moves.giver.undone() + waiting
 
     def leave(self) -> None:
         """Say that we go for good."""
@@ -467,7 +466,7 @@ class Node:
         self.claims.owned(self.members[peer.name], client_id, stamp)
 
     def divided(self, session: Session) -> None:
-        self.moves.bar(session)
+        self.moves.taker.bar(session)
 
     def turn(self) -> None:
         self.moves.turn()

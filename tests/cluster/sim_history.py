@@ -92,7 +92,7 @@ class History:
         for _ in range(60):
             sim.run(1.0)
             rest = all(
-                not node.node.moves.giving
+                not node.node.moves.giver.count()
                 and all(not peer.queued for peer in node.node.peers.all)
                 and all(not s.inflight and not s.queued() for s in node.world.hub.sessions.values())
                 for node in sim.nodes.values()

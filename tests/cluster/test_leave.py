@@ -1,5 +1,6 @@
 """A node goes for good: where its clients and their sessions go."""
 
+from mhub.cluster import offers
 from tests.cluster.simulation import SimNode, node_of
 from tests.cluster.test_node import Case
 from tests.helpers import packets as p
@@ -62,3 +63,39 @@ class LeaveTests(Case):
         self.assertEqual(node_of(a).claims.waiting, {})
         again = self.connect(b, "c", 5, clean=False, props=KEPT)
         self.assertTrue(again.connack and again.connack.session_present)
+
+    def test_a_will_that_waits_goes_along(self) -> None:
+        for durable in (False, True):
+            with self.subTest(durable=durable):
+                sim = self.cluster("ab", durable=durable)
+                a, b = sim.nodes["a"], sim.nodes["b"]
+                heir = self.connect(b, "heir")
+                self.subscribe(b, heir, "w")
+                will = ("w", b"gone", 0, False, [(Prop.WILL_DELAY, 30)])
+                mortal = self.connect(a, "m", 5, clean=False, props=KEPT, will=will)
+                a.lose(mortal)
+                sim.run(10.0)
+                node_of(a).evacuate("")
+                self.hand_over(a)
+                node_of(a).leave()
+                a.crash()
+                sim.run(19.0)
+                self.assertEqual(heir.take(), [])
+                sim.run(3.0)
+                self.assertEqual(heir.payloads(), [b"gone"])
+
+    def test_many_sessions_go_a_few_at_a_time(self) -> None:
+        sim = self.cluster("ab")
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        for n in range(7):
+            a.lose(self.connect(a, f"c{n}", clean=False))
+        self.patch(offers, "AT_ONCE", 3)
+        a.enter()
+        node_of(a).offer()
+        a.leave()
+        sim.run(0.001)
+        node_of(a).offer()
+        sim.run(0.3)
+        self.assertEqual(len(node_of(b).peers.table), 3)
+        self.hand_over(a)
+        self.assertEqual(len(b.world.hub.sessions), 7)
