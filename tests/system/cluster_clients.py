@@ -126,10 +126,17 @@ class RoamingSubscriber(Roaming, Subscriber):
         super().__init__(name, qos, of, habit)
         self.is_split = False  # it may have several sessions
         self.split: set[tuple[str, int]] = set()  # what came then: by publisher, places in `got`
+        self._doubtful: set[int] = set()  # QoS 2 packet ids of that time
 
     def merged(self) -> None:
-        """It has one session again."""
+        """It has one session again.
+
+        Between nodes that do not see each other it may have gone from one session to another, with
+        Session Present 1 from both: for what it had open in the first one no PUBREL comes.
+        """
         self.is_split = False
+        self._open -= self._doubtful
+        self._doubtful.clear()
 
     def look_for_open(self) -> None:
         """All should be at its end: PUBREL must have come for each PUBREC."""
@@ -149,6 +156,8 @@ class RoamingSubscriber(Roaming, Subscriber):
 
     def _keep(self, packet: Packet) -> None:
         super()._keep(packet)
+        if self.is_split and packet.qos == 2 and packet.pid is not None:
+            self._doubtful.add(packet.pid)
         name = packet.payload.split(b" ", 1)[0].decode()
         copies = self.got[name]
         if packet.retain:
