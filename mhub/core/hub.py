@@ -289,6 +289,8 @@ class Hub:
         if peers is not None and not route.reserved:
             if message.retain:
                 message.stamp = peers.clock.stamp(self.now)
+            if message.qos:
+                peers.name(message)  # before the store has it: after a crash it has the same one
             if message.retain or route.peers is not None or route.groups:
                 peers.forward(message, route)
         self._deliver(message, route, route.groups)

@@ -308,8 +308,6 @@ class Peers:
 
     def forward(self, message: Publish, route: Route) -> None:
         """Send a client's message to those peers that want it, before anybody here has it."""
-        if message.qos:
-            self.name(message)
         shares = self._shares(route) if route.groups else None
         if route.peers is not None:
             for peer in route.peers:

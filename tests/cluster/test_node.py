@@ -266,6 +266,35 @@ class SessionTests(Case):
                 self.assertEqual(found, [(pid, True) for pid in pids])
                 self.assertNotIn("s", b.world.hub.sessions)
 
+    def test_messages_have_the_same_names_after_a_crash(self) -> None:
+        """What another node has delivered meanwhile does not come again."""
+        sim = self.cluster()
+        a, b, c = (sim.nodes[name] for name in "abc")
+        client = self.connect(a, "s", clean=False)
+        self.subscribe(a, client, "t", 1)
+        a.lose(client)
+        publisher = self.connect(a, "p")
+        for n in range(1, 6):
+            a.send(publisher, p.publish("t", str(n).encode(), 1, n))
+        sim.run(1.0)
+        sim.split({"c"})  # so that it takes some time
+        again = b.open(4)
+        b.send(again, p.connect("s", clean=False))
+        while not b.store.deliveries:
+            sim.run(0.001)
+        a.crash()
+        sim.heal()
+        sim.run(4.0)
+        found = [packet for packet in again.take() if packet.type == "PUBLISH"]
+        self.assertEqual([int(packet.payload) for packet in found], [1, 2, 3, 4, 5])
+        for packet in found:
+            b.send(again, p.puback(packet.pid))
+        last = self.connect(c, "s", clean=False)
+        a.start()
+        sim.run(5.0)
+        self.assertEqual(last.take(), [])
+        self.assertEqual(a.store.deliveries, {})
+
     def test_a_client_that_goes_to_and_fro_leaves_nothing_behind(self) -> None:
         """Two nodes have the same state for a while, and each gives it to the other."""
         sim = self.cluster()
