@@ -51,17 +51,21 @@ class Taker:
             fill_in(session, said)
             session.hollow_out(True)  # until the node that has the client's state gives it
         self._node.fading.keep(client_id)
-        if session.divided is None:
-            session.divide()
+        divided = session.divided or session.divide()
         session.learn_names(said["seen"])
         taking = Taking(client_id, str(said["life"]))
         self._taking[client_id, member.name] = taking
         stamp = int(said["stamp"])
         given = session.hollow or node.moves.giver.returns(client_id)
         newer = stamp > session.stamp or (given and stamp == session.stamp)
-        if session.stands_back() and newer and said["certain"]:
-            self._take_state(session, taking, said)
-            session.stamped(stamp)
+        if session.stands_back() and newer and stamp >= divided.newest:
+            if said["certain"]:
+                self._take_state(session, taking, said)
+                session.stamped(stamp)
+            elif stamp > session.stamp:
+                session.give_up_state()  # what is here is older than what nobody is sure of
+                session.hollow_out(True)
+        divided.newest = max(divided.newest, stamp)
         for fields in said["subscriptions"]:
             subscribe(session, fields)
 

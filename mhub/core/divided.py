@@ -52,6 +52,7 @@ class Divided:
         self.twins: set[int] = set()  # uids that may be here twice: in flight, and in the queue
         self.bars: dict[Peer, int] = {}  # how far each peer's line is not for it; -1: not known yet
         self.late: list[Delivery] | None = None  # what waits behind the part that is to come
+        self.newest = 0  # the highest stamp of a part that came
         self.taken: dict[str, Taken] = {}  # by the life of what was taken
 
     # Names
