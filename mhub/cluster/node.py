@@ -436,8 +436,10 @@ class Node:
     def leave(self) -> None:
         """Say that we go for good."""
         self.leaving = True
-        for member in self.channels.values():
+        for channel, member in list(self.channels.items()):
             self.send(member, parcels.LEAVE, b"{}")
+            channel.close("this node has left the cluster")
+            self._unlink(member, "this node has left the cluster")
 
     def _left(self, member: Member, body: bytes) -> None:
         channel = member.channel
