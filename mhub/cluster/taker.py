@@ -56,7 +56,8 @@ class Taker:
         taking = Taking(client_id, str(said["life"]))
         self._taking[client_id, member.name] = taking
         stamp = int(said["stamp"])
-        given = session.hollow or node.moves.giver.returns(client_id)
+        given = session.hollow and not self._coming(client_id)
+        given = given or node.moves.giver.returns(client_id)
         newer = stamp > session.stamp or (given and stamp == session.stamp)
         if session.stands_back() and newer and stamp >= divided.newest:
             if said["certain"]:
@@ -77,7 +78,15 @@ class Taker:
         taking.newest = True
         session.give_up_state()
         fill_incoming(session, said)
-        session.hollow_out(False)
+        session.hollow_out(True)  # until what is in flight has come, too
+
+    def _coming(self, client_id: str) -> bool:
+        """Whether a node is about to give what the client knows of its session."""
+        for name in self._node.members:
+            taking = self._taking.get((client_id, name))
+            if taking is not None and taking.newest:
+                return True
+        return False
 
     def bar(self, session: Session) -> None:
         """Ask each node how far its line to us is not for a session that was not here."""
@@ -124,6 +133,8 @@ class Taker:
         taken = divided.taken_of(taking.life)
         while pos < len(data):
             pos = take_item(session, taken, data, pos, epoch, taking.newest)
+        if taking.newest:
+            session.hollow_out(False)  # what is in flight comes first, all of it at once
         divided.note_taken(taking.life)
         self._node.send(member, parcels.GOT, pack(client=client_id))
 
@@ -138,6 +149,8 @@ class Taker:
         session = node.hub.sessions.get(client_id)
         if session is not None:
             session.learn_names(said["seen"])
+            if taking.newest:
+                session.hollow_out(False)
         ledger = node.hub.ledger
         batch = ledger.mark() if ledger is not None else 0
         self._safe.append((batch, member.name, client_id))

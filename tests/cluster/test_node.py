@@ -12,8 +12,8 @@ from tests.helpers import packets as p
 class Case(SynchronousTestCase):
     simulation = Simulation
 
-    def cluster(self, names: str = "abc", **options: Any) -> Simulation:
-        sim = self.simulation(1, names, **options)
+    def cluster(self, names: str = "abc", seed: int = 1, **options: Any) -> Simulation:
+        sim = self.simulation(seed, names, **options)
         sim.start()
         sim.run(3.0)
         self.assertTrue(sim.whole(), [n.lines for n in sim.nodes.values()])
@@ -265,6 +265,31 @@ class SessionTests(Case):
                 found = [(packet.pid, packet.dup) for packet in again.take()]
                 self.assertEqual(found, [(pid, True) for pid in pids])
                 self.assertNotIn("s", b.world.hub.sessions)
+
+    def test_a_session_whose_messages_in_flight_did_not_come_is_not_there(self) -> None:
+        """Its node is lost when it has begun to give: the client must not go on with half of it."""
+        present = {self._half_given(seed) for seed in range(1, 11)}
+        self.assertEqual(present, {(True, True), (False, False)})
+
+    def _half_given(self, seed: int) -> tuple[bool, bool]:
+        """Whether what is in flight has come, and whether the client is told that it has."""
+        sim = self.cluster(seed=seed)
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        client = self.connect(a, "s", clean=False)
+        self.subscribe(a, client, "t", 2)
+        publisher = self.connect(a, "p")
+        a.send(publisher, p.publish("t", b"1", 2, 1))
+        sim.run(1.0)
+        a.lose(client)
+        again = b.open(4)
+        b.send(again, p.connect("s", clean=False))
+        while "s" not in b.world.hub.sessions:
+            sim.run(0.0001)
+        came = bool(b.world.hub.sessions["s"].inflight)
+        sim.cut("a", "b")
+        a.crash()
+        sim.run(4.0)
+        return came, bool(again.next("CONNACK").session_present)
 
     def test_messages_have_the_same_names_after_a_crash(self) -> None:
         """What another node has delivered meanwhile does not come again."""
