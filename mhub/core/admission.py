@@ -13,6 +13,7 @@ from mhub.core.connection import (
 from mhub.core.limits import Limits
 from mhub.core.ports import CONTINUE, FAILURE, Method, Step
 from mhub.core.router import reserved
+from mhub.core.session import HOLLOW
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
@@ -242,6 +243,8 @@ class Admission:
             if session.sid or expiry_s:
                 hub.ledger.session(session)
                 session.stamped(connection.stamp)
+                if session.hollow:
+                    hub.ledger.note(HOLLOW + session.client_id, "1")
             connection.mute(hub.ledger.mark())
         if packet.version < V5:
             # MQTT 3.1 has no Session Present.

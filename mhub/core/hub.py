@@ -404,11 +404,13 @@ class Hub:
             self.end_session(session)
             session = None
         present = session is not None and not session.hollow
-        if session is not None and session.hollow:
-            session.give_up_state()
-            connection.untold = True
         if session is None:
             session = self.new_session(client_id, connection.limits)
+            # It may have another one, at a node that cannot be asked.
+            session.hollow = not clean and self.peers is not None and self.peers.some_away()
+        if session.hollow:
+            session.give_up_state()
+            connection.untold = True
         session.limits = connection.limits
         session.listener = connection.listener
         session.mount = connection.limits.mount_point

@@ -288,6 +288,13 @@ class Peers:
                     return True
         return False
 
+    def some_away(self) -> bool:
+        """Whether there are nodes that cannot be asked."""
+        for peer in self.all:  # noqa: SIM110 (a generator costs more)
+            if not peer.up:
+                return True
+        return False
+
     # Messages
 
     def refuses(self, route: Route) -> bool:
