@@ -49,7 +49,7 @@ class Divided:
     def __init__(self, session: "Session") -> None:
         self._session = session
         self.seen: dict[int, bool] = {}  # uids, and whether the client has that message
-        self.twins: set[int] = set()  # uids that may be here twice: in flight, and in the queue
+        self.twins: set[int] = set()  # uids of messages in the queue that may not be needed
         self.bars: dict[Peer, int] = {}  # how far each peer's line is not for it; -1: not known yet
         self.late: list[Delivery] | None = None  # what waits behind the part that is to come
         self.newest = 0  # the highest stamp of a part that came
@@ -89,8 +89,8 @@ class Divided:
                 self._note(oldest, "")
 
     def given(self, uid: int) -> None:
-        """It is another node's now, and may come back."""
-        if uid in self.seen:
+        """It is another node's now, and may come back; unless the client has it."""
+        if not self.seen.get(uid, True):
             del self.seen[uid]
             self._uncount(1)
 

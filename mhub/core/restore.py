@@ -77,7 +77,10 @@ def _divided(hub: Hub, notes: dict[str, str]) -> None:
             client_id, _, uid = name[len(NAMES) :].rpartition("/")
             session = hub.sessions.get(client_id)
             if session is not None:
-                (session.divided or session.divide()).recall_name(int(uid, 16))
+                divided = session.divided or session.divide()
+                divided.recall_name(int(uid, 16))
+                if session.spilled:
+                    divided.twins.add(int(uid, 16))  # it may be in the queue
         elif name.startswith(TOOK):
             client_id, node, number = name[len(TOOK) :].rsplit("/", 2)
             session = hub.sessions.get(client_id)

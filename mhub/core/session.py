@@ -295,6 +295,8 @@ class Session(Timed):
                 if delivery.message.uid in known:
                     self._discard(delivery)
         for uid in names:
+            if self.spilled or (self.queue is not None and not divided.seen.get(uid, True)):
+                divided.twins.add(uid)  # it may be in the queue, which is sent later
             divided.name(uid)
 
     def _name(self, delivery: Delivery) -> None:

@@ -266,6 +266,44 @@ class SessionTests(Case):
                 self.assertEqual(found, [(pid, True) for pid in pids])
                 self.assertNotIn("s", b.world.hub.sessions)
 
+    def test_what_a_client_has_is_not_forgotten_while_it_is_in_a_queue(self) -> None:
+        """One node has given it to the client, another one got it late, for an old part."""
+        sim = self.cluster()
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        client = self.connect(b, "s", clean=False)
+        self.subscribe(b, client, "t", 1)
+        b.lose(client)
+        sim.split({"c"})  # so that it takes some time
+        client = a.open(4)
+        a.send(client, p.connect("s", clean=False))
+        while "s" not in a.world.hub.sessions:
+            sim.run(0.0005)
+        sim.split({"b"})
+        sim.run(12.0)
+        self.assertFalse(client.next("CONNACK").session_present)
+        self.subscribe(a, client, "t", 1)
+        publisher = self.connect(a, "p")
+        for n in range(1, 6):
+            a.send(publisher, p.publish("t", str(n).encode(), 1, n))
+        sim.run(1.0)
+        found = client.take()
+        self.assertEqual([int(packet.payload) for packet in found], [1, 2, 3, 4, 5])
+        for packet in found:
+            a.send(client, p.puback(packet.pid))
+        a.lose(client)
+        impatient = b.open(4)
+        b.send(impatient, p.connect("s", clean=False))
+        b.lose(impatient)
+        sim.run(0.2)
+        sim.heal()
+        sim.run(20.0)
+        again = self.connect(b, "s", clean=False)
+        sim.run(1.0)
+        self.assertEqual(again.take(), [])
+        sim.run(5.0)
+        self.assertEqual(b.store.deliveries, {})
+        self.assertIsNone(b.world.hub.sessions["s"].divided)
+
     def test_a_session_whose_messages_in_flight_did_not_come_is_not_there(self) -> None:
         """Its node is lost when it has begun to give: the client must not go on with half of it."""
         present = {self._half_given(seed) for seed in range(1, 11)}
