@@ -63,7 +63,8 @@ class Claims:
         # A client may have been at a node that cannot be asked, with other packet ids: to take a
         # new message for an old one would lose it.
         doubt = bool(session.incoming) and any(not m.peer.up for m in members)
-        newer = max(away, default=0) > session.stamp or not self._complete(client_id)
+        newer = any(stamp > session.known and stamp != session.stamp for stamp in away)
+        newer = newer or not self._complete(client_id)
         if session.hollow or newer or doubt or self.uncertain(session):
             session.give_up_state()
             session.hollow_out(True)
@@ -120,7 +121,7 @@ class Claims:
             return False
         connection.stamp = node.peers.clock.stamp(node.hub.now)
         if session is not None and session.connection is connection:
-            session.stamped(connection.stamp)
+            session.stamped(connection.stamp, session.stamp)
         node.peers.own(client_id, connection.stamp, True)
         return True
 

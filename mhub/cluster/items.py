@@ -53,6 +53,7 @@ def head_of(session: Session, life: str, certain: bool) -> bytes:
         will=will,
         certain=certain,
         stamp=session.stamp,
+        known=session.known,
     )
 
 

@@ -6,6 +6,7 @@ from mhub.cluster import parcels
 from mhub.cluster.items import fill_in, fill_incoming, subscribe, take_item
 from mhub.cluster.member import Member
 from mhub.cluster.parcels import pack, unpack
+from mhub.core.divided import Divided
 from mhub.core.peer import Peer
 from mhub.core.peers import CLIENT
 from mhub.core.session import Session
@@ -55,30 +56,55 @@ class Taker:
         session.learn_names(said["seen"])
         taking = Taking(client_id, str(said["life"]))
         self._taking[client_id, member.name] = taking
-        stamp = int(said["stamp"])
-        given = session.hollow and not self._coming(client_id)
-        given = given or node.moves.giver.returns(client_id)
-        newer = stamp > session.stamp or (given and stamp == session.stamp)
-        if session.stands_back() and newer and stamp >= divided.newest:
-            if said["certain"]:
-                self._take_state(session, taking, said)
-                session.stamped(stamp)
-            elif stamp > session.stamp:
-                session.give_up_state()  # what is here is older than what nobody is sure of
-                session.hollow_out(True)
-        divided.newest = max(divided.newest, stamp)
+        if session.connection is None:
+            self._weigh(session, divided, taking, said)
         for fields in said["subscriptions"]:
             subscribe(session, fields)
 
+    def _weigh(
+        self, session: Session, divided: Divided, taking: Taking, said: dict[str, Any]
+    ) -> None:
+        """Whether a part that comes has what the client knows of its session.
+
+        It has if its CONNECT is the newest of all, and certainly later than all others: the node
+        that let the client in knew of them.  Else nobody can tell, as clocks cannot be trusted.
+        """
+        stamp, known = int(said["stamp"]), int(said["known"])
+        client_id = session.client_id
+        empty = session.hollow and not self._coming(client_id)
+        given = empty or self._node.moves.giver.returns(client_id)
+        newer = stamp > session.stamp or (given and stamp == session.stamp)
+        if newer and stamp >= divided.newest and session.stands_back():
+            others = [other for other in (session.stamp, divided.newest) if other != stamp]
+            if said["certain"] and known >= max(others, default=0):
+                self._take_state(session, taking, said)
+                session.stamped(stamp, known)
+            elif said["certain"]:
+                self._doubt(session, stamp)
+            elif stamp > session.stamp:
+                session.give_up_state()  # what is here is older than what nobody is sure of
+                session.hollow_out(True)
+        elif session.known < stamp < session.stamp and not empty:
+            self._doubt(session, session.stamp)
+        divided.newest = max(divided.newest, stamp)
+
     def _take_state(self, session: Session, taking: Taking, said: dict[str, Any]) -> None:
         """This giver has what the client knows of its session, as far as we have heard."""
-        for (client_id, _), other in self._taking.items():
-            if client_id == session.client_id:
-                other.newest = False
+        self._none_newest(session.client_id)
         taking.newest = True
         session.give_up_state()
         fill_incoming(session, said)
         session.hollow_out(True)  # until what is in flight has come, too
+
+    def _none_newest(self, client_id: str) -> None:
+        for name in self._node.members:
+            taking = self._taking.get((client_id, name))
+            if taking is not None:
+                taking.newest = False
+
+    def _doubt(self, session: Session, stamp: int) -> None:
+        self._none_newest(session.client_id)
+        session.in_doubt(stamp)
 
     def _coming(self, client_id: str) -> bool:
         """Whether a node is about to give what the client knows of its session."""

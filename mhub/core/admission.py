@@ -221,7 +221,10 @@ class Admission:
         stored = before is not None and before.sid != 0
         session, present = hub.attach(connection, packet.clean)
         session.username = welcome.username
-        session.stamp = connection.stamp
+        known = max(session.stamp, session.known)
+        if hub.peers is not None:
+            known = max(known, hub.peers.latest(session.client_id))
+        session.stamped(connection.stamp, known)
         session.restored = False
         if hub.peers is not None:
             hub.peers.own(session.client_id, session.stamp, True)
@@ -242,7 +245,7 @@ class Admission:
         if hub.ledger is not None and (stored or expiry_s):
             if session.sid or expiry_s:
                 hub.ledger.session(session)
-                session.stamped(connection.stamp)
+                session.stamped(connection.stamp, known)
                 if session.hollow:
                     hub.ledger.note(HOLLOW + session.client_id, "1")
             connection.mute(hub.ledger.mark())

@@ -288,6 +288,14 @@ class Peers:
                     return True
         return False
 
+    def latest(self, client_id: str) -> int:
+        """The highest stamp under which any other node has a session of this name."""
+        latest = 0
+        if self.sessions:
+            for peer in self.all:
+                latest = max(latest, peer.clients.get(client_id, 0) >> 1)
+        return latest
+
     def some_away(self) -> bool:
         """Whether there are nodes that cannot be asked."""
         for peer in self.all:  # noqa: SIM110 (a generator costs more)

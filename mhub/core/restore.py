@@ -42,7 +42,9 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         session = _session(hub, stored, limits_of(stored.record.listener))
         hub.sessions[session.client_id] = session
         if hub.peers is not None and hub.peers.sessions:
-            session.stamp = int(contents.notes.get(STAMP + session.client_id, RESTORED))
+            stamp, _, known = contents.notes.get(STAMP + session.client_id, "").partition(" ")
+            session.stamp = int(stamp or RESTORED)
+            session.known = int(known or 0)
             hub.peers.clock.saw(session.stamp)
             session.last_pid = hub.peers.first_pid(session.client_id)
             # Another node may remember numbers of messages that are gone from the store.

@@ -133,6 +133,7 @@ class Session(Timed):
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
         self.stamp = 0  # of its last CONNECT, on the cluster's clock
+        self.known = 0  # the highest other stamp of this client that was known then
         self.divided: Divided | None = None  # while other nodes have a part of it
         self.leaving = False  # it is on its way to another node
         self.hollow = False  # another node has what the client knows of it
@@ -304,11 +305,12 @@ class Session(Timed):
         if self.divided is not None and not delivery.fed:
             self.divided.name(delivery.message.uid)
 
-    def stamped(self, stamp: int) -> None:
+    def stamped(self, stamp: int, known: int) -> None:
         """What is here is what the client knows since that CONNECT."""
         self.stamp = stamp
+        self.known = known
         if self.sid and stamp:
-            self.hub.book().note(STAMP + self.client_id, str(stamp))
+            self.hub.book().note(STAMP + self.client_id, f"{stamp} {known}")
 
     def hollow_out(self, hollow: bool) -> None:
         """Whether a client that comes here has to be told that its session is gone."""
@@ -316,6 +318,15 @@ class Session(Timed):
             self.hollow = hollow
             if self.sid:
                 self.hub.book().note(HOLLOW + self.client_id, "1" if hollow else "")
+
+    def in_doubt(self, stamp: int) -> None:
+        """What is here may not be what the client knows, and what comes with that stamp, neither.
+
+        So only a CONNECT after this one ends the doubt: no part has a stamp that is higher by one.
+        """
+        self.give_up_state()
+        self.hollow_out(True)
+        self.stamped(stamp + 1, stamp)
 
     def let_go(self, delivery: Delivery) -> None:
         """Another node has it now, for good."""
