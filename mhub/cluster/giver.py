@@ -155,6 +155,8 @@ class Giver:
         items: list[bytes] = []
         size = 0
         if not giving.began:
+            if not all(session.is_safe(delivery) for delivery in session.inflight.values()):
+                return
             giving.began = True
             giving.inflight = dict(session.inflight)
             for pid, delivery in session.inflight.items():

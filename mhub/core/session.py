@@ -266,10 +266,19 @@ class Session(Timed):
             late.append(self._take())
 
     def give(self) -> Delivery | None:
-        """The next message of the queue, for another node; None: there is none at hand."""
-        delivery = self._take() if self.queue is not None else None
+        """The next message of the queue, for another node; None: there is none at hand.
+
+        Not before it is safe here, with what keeps its sender's QoS 2 from being taken twice.
+        """
+        delivery: Delivery | None = None
+        if self.queue is not None and self.is_safe(self.queue[0]):
+            delivery = self._take()
         self.refill()
         return delivery
+
+    def is_safe(self, delivery: Delivery) -> bool:
+        record = delivery.record
+        return record is None or record.born <= self.hub.durable
 
     def take_again(self, given: list[Delivery]) -> None:
         """They are still ours, in front of all others."""
