@@ -170,7 +170,8 @@ class Moves:
         """What a node had offered does not come any more."""
         for client_id in [c for c, giver in self._accepted.items() if giver == member.name]:
             del self._accepted[client_id]
-            if client_id not in self._node.hub.sessions:
+            waits = client_id in self._node.claims.waiting  # the client has come meanwhile
+            if client_id not in self._node.hub.sessions and not waits:
                 self._node.peers.announce(CLIENT + client_id, 0)
         self._offers = {c: to for c, to in self._offers.items() if to != member.name}
 
