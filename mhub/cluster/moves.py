@@ -383,6 +383,8 @@ class Moves:
             del self.giving[session.client_id]
             session.will = None
             self._node.hub.end_session(session)
+            # What was taken is not here any more: it may have gone back to where it came from.
+            self._forget_taken(f"{TOOK}{session.client_id}/")
             self._count()
 
     def _of(self, member: Member, said: dict[str, Any]) -> Giving | None:
