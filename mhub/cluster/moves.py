@@ -407,6 +407,7 @@ class Moves:
             else:
                 session.demote(giving.inflight)
         session.remember()  # the other node may give it, too
+        session.pump(self._node.hub.portion)  # the client may be here again
         self._count()
 
     def claimed(self, client_id: str) -> None:
