@@ -205,15 +205,13 @@ class Broker(MultiService):
             except CancelledError:  # stopped meanwhile
                 return
         if self.stand_ins is not None:
-            await self.stand_ins.prepare()
+            await self.stand_ins.start()
         if self.cluster is not None:
             try:
                 await self.cluster.join()
             except ClusterError as error:
                 self._give_up(error)
                 return
-        if self.stand_ins is not None:
-            self.stand_ins.start()
         # What is there now stays: no garbage collection need look at it again.
         gc.collect()
         gc.freeze()

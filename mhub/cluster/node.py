@@ -438,6 +438,16 @@ class Node:
             return False
         return all(self._dials.tried(a) for a in self.seeds if a != self.settings.address)
 
+    def complete(self) -> bool:
+        """Whether it has what all have, also those whom somebody will stand in for.
+
+        Others may have forgotten this node, as it had nothing when it was gone.  Where sessions are
+        by now it learns from those that have them, and messages that come before would miss them.
+        """
+        if any(m.channel is None and self.can_be_replaced(m) for m in self.members.values()):
+            return False
+        return self.ready()
+
     # The end
 
     def forget(self, name: str) -> int | None:

@@ -143,7 +143,7 @@ class ClusterService(Service):
         )
         self.enter()
         deadline = self._clock() + JOIN_S
-        while not (self._discovery.asked() and self.node.ready()):
+        while not (self._discovery.asked() and self.node.complete()):
             if self._clock() >= deadline:
                 self._log.warn("not all peers could be asked: clients are served without them")
                 break

@@ -23,7 +23,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
-from mhub.cluster.member import UP
+from mhub.cluster.handover import LEFT, STUCK, Handover
 from mhub.cluster.service import ClusterService
 from mhub.cluster.vacancies import Vacancies
 from mhub.config import Settings
@@ -47,10 +47,8 @@ LOOK_S: Final = 0.25
 STEP_S: Final = 0.1
 """How often to look how far a stand-in is."""
 
-STUCK_S: Final = 15.0
-"""A stand-in ends when nothing has moved for so long: the node itself may want to start."""
-
 GOODBYE_S: Final = 0.2
+"""How long the last parcels may take."""
 
 
 class Silent:
@@ -106,7 +104,7 @@ class StandIns:
         self._looks = LoopingCall(self._look)
         self._looks.clock = place.reactor
 
-    async def prepare(self) -> None:
+    async def start(self) -> None:
         """Once the store is open, and before this node says who it is."""
         place = self._place
         try:
@@ -115,10 +113,7 @@ class StandIns:
             self._log.warn("no node can stand in for another one: {error}", error=error)
             return
         place.cluster.node.settings.shared_store = word
-
-    def start(self) -> None:
-        if self._place.cluster.node.settings.shared_store:
-            self._looks.start(LOOK_S)
+        self._looks.start(LOOK_S)
 
     async def stop(self) -> None:
         """Give all leases back; the stores keep what is in them."""
@@ -128,6 +123,8 @@ class StandIns:
             await stand_in.stop()
 
     def _look(self) -> None:
+        if not self._place.cluster.near:
+            return  # a stand-in could not call this node yet
         for name in self._vacancies.due(self._place.clock()):
             Deferred.fromCoroutine(self._try(name)).addErrback(self._defect, name)
 
@@ -183,15 +180,7 @@ class StandIn:
         )
         try:
             await self._open()
-            if await self._hand_over():
-                log.info("all that node {name} had is with other nodes", name=self.name)
-            elif not self._stopping:
-                log.warn(
-                    "not all that node {name} had could be handed over; the rest stays in its"
-                    " store: {what}",
-                    name=self.name,
-                    what=self._left(),
-                )
+            await self._hand_over()
         except StoreError as error:
             log.warn("cannot stand in for node {name}: {error}", name=self.name, error=error)
         except CancelledError:
@@ -281,73 +270,22 @@ class StandIn:
         except Exception:
             self._log.failure("a defect in the clock of a stand-in")
 
-    async def _hand_over(self) -> bool:
-        """Whether the node has nothing any more, and has said goodbye."""
-        cluster = self._cluster
-        assert cluster is not None
-        node = cluster.node
-        clock = self._place.clock
-        before: tuple[int, ...] = ()
-        moved_at = clock()
+    async def _hand_over(self) -> None:
+        assert self._cluster is not None
+        handover = Handover(self._cluster.node, self._place.cluster.node)
         while not self._stopping:
-            if self._is_linked():
-                node.offer(keep_wills=True)
-                self._hub.flush()
-                if node.empty() and self._is_stored():
-                    node.leave()
-                    await deferLater(self._place.reactor, GOODBYE_S)
-                    return True
-            now = clock()
-            progress = self._progress()
-            if progress != before:
-                before, moved_at = progress, now
-            elif now - moved_at >= STUCK_S and not self._forget():
-                return False
+            came_to = handover.step()
+            self._hub.flush()
+            if came_to == LEFT:
+                await deferLater(self._place.reactor, GOODBYE_S)
+                self._log.info("all that node {name} had is with other nodes", name=self.name)
+                return
+            if came_to == STUCK:
+                self._log.warn(
+                    "not all that node {name} had could be handed over; the rest stays in its"
+                    " store: {what}",
+                    name=self.name,
+                    what=handover.left(),
+                )
+                return
             await deferLater(self._place.reactor, STEP_S)
-        return False
-
-    def _is_linked(self) -> bool:
-        """Whether it has heard of all that the others have, who can be reached."""
-        assert self._cluster is not None
-        node = self._cluster.node
-        host = node.members.get(self._place.cluster.node.name)
-        return host is not None and host.state == UP and node.ready()
-
-    def _is_stored(self) -> bool:
-        """Whether it would not find anything again that others have."""
-        ledger = self._hub.book()
-        if ledger.under_way is None and not ledger.batch.touched():
-            return True
-        ledger.hurry()
-        self._hub.flush()
-        return False
-
-    def _progress(self) -> tuple[int, ...]:
-        assert self._cluster is not None
-        node = self._cluster.node
-        return (
-            len(self._hub.sessions),
-            len(node.channels),
-            sum(giving.count for giving in node.moves.giving.values()),
-            sum(member.peer.queued for member in node.members.values()),
-        )
-
-    def _forget(self) -> bool:
-        """Nodes that are not of the cluster any more, as the host knows; whether there were any."""
-        assert self._cluster is not None
-        node, host = self._cluster.node, self._place.cluster.node
-        gone = [name for name in node.members if name != host.name and not host.knows(name)]
-        for name in gone:
-            node.forget(name)
-        return bool(gone)
-
-    def _left(self) -> str:
-        assert self._cluster is not None
-        members = self._cluster.node.members.values()
-        queued = {member.name: member.peer.queued for member in members if member.peer.queued}
-        parts = [f"{len(self._hub.sessions)} sessions"]
-        parts += [f"{count} messages for node {name}" for name, count in queued.items()]
-        away = sorted(member.name for member in members if not member.peer.up)
-        if away:
-            parts.append(f"nodes that are not linked: {', '.join(away)}")
-        return "; ".join(parts)
