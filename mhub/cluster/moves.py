@@ -201,8 +201,8 @@ class Moves:
         self._ask_others(giving, member)
         if giving.due < 0 and giving.began and self._reached(giving):
             giving.due = giving.count + session.queued()
-            if not giving.missing:
-                self._unsubscribe(giving)
+        if giving.due >= 0 and not giving.missing and session.subscriptions:
+            self._unsubscribe(giving)
         enough = 0 <= giving.due <= giving.count or not session.queued()
         now = self._node.hub.now
         if enough and giving.due >= 0 and not giving.waits:
