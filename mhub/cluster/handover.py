@@ -25,6 +25,7 @@ class Handover:
         self._node = node
         self._host = host
         self._progress: tuple[int, ...] = ()
+        self._fewest = len(node.hub.sessions)
         self._moved_at = node.clock()
 
     def step(self) -> str:
@@ -57,11 +58,18 @@ class Handover:
         return False
 
     def _measure(self) -> tuple[int, ...]:
+        """What is different as long as it gets on.
+
+        Messages that come for a session which is given already do not count: they are passed on,
+        for as long as a node is missing, and that may be long.
+        """
         node = self._node
+        self._fewest = min(self._fewest, len(node.hub.sessions), node.moves.undone())
+        givings = node.moves.giving.values()
         return (
-            len(node.hub.sessions),
+            self._fewest,
             len(node.channels),
-            sum(giving.count for giving in node.moves.giving.values()),
+            sum(each.count if each.due < 0 else min(each.count, each.due) for each in givings),
             sum(member.peer.queued for member in node.members.values()),
         )
 

@@ -207,6 +207,8 @@ class StandIn:
 
     def _taken(self, error: StoreTaken) -> None:
         """Somebody else has the lease: this process has slept."""
+        if self._stopping:
+            return
         self._stopping = True
         if self._keeper is not None:
             self._keeper.give_up()

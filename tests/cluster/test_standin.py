@@ -109,6 +109,29 @@ class HandoverTests(StandInCase):
         client = self.connect(c, "s", clean=False)
         self.assertEqual(client.payloads(), [b"for c"])
 
+    def test_it_ends_though_messages_come_all_the_time(self) -> None:
+        """A session is with its client; but a node that is missing may have more for it."""
+        sim = self.shared()
+        a, b, c = (sim.nodes[name] for name in "abc")
+        self.sleeper(a)
+        c._vacancies = None
+        sim.split({"c"}, {"a", "b"})
+        sim.run(7.0)
+        a.crash()
+        sim.run(LEASE_S)
+        client = b.open()
+        b.send(client, p.connect("s", clean=False))
+        sim.run(6.0)
+        client.next("CONNACK")
+        self.assertTrue(a.up)
+        publisher = self.connect(b, "p")
+        for number in range(100):
+            b.send(publisher, p.publish("t/1", b"x", 1, number + 1))
+            sim.run(0.25)
+        self.assertFalse(a.up)
+        assert b.node is not None
+        self.assertIn("a", b.node.members)
+
     def test_another_one_goes_on_where_a_host_died(self) -> None:
         sim = self.shared()
         a = sim.nodes["a"]
