@@ -16,12 +16,20 @@ from mhub.wire.topics import split_share
 RESTORED: Final = 1
 """The stamp of a session that was stored by a hub without a cluster."""
 
+BEGAN: Final = "began"
+"""The note of where the numbers of messages have begun, as high as in any session."""
+
+ROOM: Final = 1 << 32
+"""So many numbers of messages there are for a session until the next start."""
+
 
 def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) -> None:
     """Bring back what the store had; limits_of() knows a listener's limits by its name."""
     ledger = hub.book()
     ledger.last_sid = contents.last_sid
     ledger.last_mid = contents.last_mid
+    began = int(contents.notes.get(BEGAN, 0))
+    later = 0
     for stored in contents.sessions:
         if stored.record.client_id.startswith(PEER):
             if hub.peers is not None:
@@ -33,8 +41,9 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             session.stamp = int(contents.notes.get(STAMP + session.client_id, RESTORED))
             hub.peers.clock.saw(session.stamp)
             session.last_pid = hub.peers.first_pid(session.client_id)
-            # Another node may remember numbers of messages that are gone from the store.
-            later = hub.peers.clock.stamp(hub.now) >> 10
+            # Another node may remember numbers of messages that are gone from the store.  A clock
+            # alone does not tell: what the store has seen may be ahead of it at several starts.
+            later = max(later, began + ROOM if began else 0, hub.peers.clock.stamp(hub.now) >> 10)
             session.last_seq = max(session.last_seq, later)
             session.restored = True
             session.hollow = HOLLOW + session.client_id in contents.notes
@@ -44,6 +53,8 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         _deadlines(hub, session, stored, ledger)
         if session.shares:
             session.refill()  # so that others of its groups can take over
+    if later:
+        ledger.note(BEGAN, str(later))
     for body in contents.retained:
         try:
             message = publish_of(body, ledger.epoch)

@@ -14,8 +14,8 @@ FAILED = {
     "move,cut,slow": (3, 13, 63),
     "move,split": (5, 18, 27, 39, 42),
     "move,crash": (14, 26, 30, 31, 37, 40, 54, 72, 120),
-    "move,adopt": (7, 35, 56, 58, 66),
-    "move,cut,slow,split,adopt": (90, 178, 305),
+    "move,adopt": (7, 35, 56, 58, 66, 114, 141),
+    "move,cut,slow,split,adopt": (90, 178, 275, 305),
     ",".join(FAULTS): (10, 20, 50, 94, 257, 288, 330, 345, 20154),
 }
 """Seeds that showed a violation when the cluster was built, each for a reason of its own."""
