@@ -20,9 +20,10 @@ _PUBLISHER: Final[Any] = globalLogPublisher
 _OUTLET: Final[Any] = FilteringLogObserver(_PUBLISHER, [_LEVELS])
 
 
-def logger(name: str) -> Logger:
-    """The logger of one part of mhub, as `net` or `auth`."""
-    return Logger(namespace=f"mhub.{name}", observer=_OUTLET)
+def logger(name: str, node: str = "") -> Logger:
+    """The logger of one part of mhub, as `net` or `auth`; of a node that is stood in for here."""
+    whose = f" for {node}" if node else ""
+    return Logger(namespace=f"mhub.{name}{whose}", observer=_OUTLET)
 
 
 def set_level(level: str) -> None:

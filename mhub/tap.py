@@ -2,7 +2,7 @@
 
 configuration -> hub (core) -> net service (listeners)
                      |          cluster service (peers)
-                 keeper -> store
+                 keeper -> store, and those of nodes that this one stands in for
 
 The listeners are bound while the process may still do that, and opened when the store has given the
 hub what it had.
@@ -15,7 +15,6 @@ import signal
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -25,8 +24,8 @@ from twisted.python import usage
 from mhub import __version__, build
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.service import ClusterError, ClusterService
+from mhub.cluster.standin import Place, StandIns
 from mhub.config import ConfigError, Settings, load, parse
-from mhub.config.settings import StoreSettings
 from mhub.control.connection import Command, Say
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
@@ -38,9 +37,9 @@ from mhub.net.listen import ListenError
 from mhub.net.report import Report
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
-from mhub.store.contract import StoreBroken
+from mhub.store.contract import Store, StoreBroken, StoreTaken
 from mhub.store.keeper import Keeper
-from mhub.store.make import make_store
+from mhub.store.make import make_redis, make_store, own_store
 
 
 class Commands:
@@ -109,15 +108,6 @@ def hub_settings(settings: Settings) -> HubSettings:
     return wanted
 
 
-def own_store(settings: Settings) -> StoreSettings:
-    """The store of this node: in a cluster, all can have the same Redis in their configuration."""
-    store = settings.store
-    if settings.cluster is None or store.kind != "redis":
-        return store
-    prefix = f"{store.redis.prefix}{settings.cluster.node}:"
-    return replace(store, redis=replace(store.redis, prefix=prefix))
-
-
 class Broker(MultiService):
     """Everything that runs, and what belongs to the process as a whole: log and signals."""
 
@@ -155,15 +145,40 @@ class Broker(MultiService):
                 required=settings.control.required,
             ).setServiceParent(self)
         self.keeper: Keeper | None = None
+        self.stand_ins: StandIns | None = None
+        self._gives_up = False
         if settings.store.kind != "memory":
             self.keeper = Keeper(
-                make_store(own_store(settings), reactor),
+                self._make_store(),
                 self.hub,
                 reactor,
                 time.monotonic,
                 settings.store.retry_s,
                 self.net.wake,
             )
+
+    def _make_store(self) -> Store:
+        settings = self._settings
+        mine = own_store(settings)
+        cluster = settings.cluster
+        if cluster is None or self.cluster is None or mine.kind != "redis":
+            return make_store(mine, self._reactor)
+        store = make_redis(mine, self._reactor, self._taken)
+        if cluster.stand_in and cluster.sessions:
+            wanted = hub_settings(settings)
+            wanted.sys_interval_s = 0.0  # `$SYS` is this node's own
+            self.stand_ins = StandIns(
+                Place(
+                    settings,
+                    self.cluster,
+                    store,
+                    wanted,
+                    self._limits_of,
+                    self._reactor,
+                    time.monotonic,
+                )
+            )
+        return store
 
     def privilegedStartService(self) -> None:
         try:
@@ -192,6 +207,8 @@ class Broker(MultiService):
                 return
             except CancelledError:  # stopped meanwhile
                 return
+        if self.stand_ins is not None:
+            await self.stand_ins.start()
         if self.cluster is not None:
             try:
                 await self.cluster.join()
@@ -203,7 +220,26 @@ class Broker(MultiService):
         gc.freeze()
         self.net.open()
 
-    def _give_up(self, error: Exception) -> None:
+    def _taken(self, error: StoreTaken) -> None:
+        """Another node has taken over what is here, as if this one were dead: so it has to be.
+
+        What it has is older by now.  It may start again, and then joins as a new node.
+        """
+        if self._gives_up:
+            return
+        if self.cluster is not None:
+            self.cluster.node.close()
+        if self.keeper is not None:
+            self.keeper.give_up()
+        self._give_up(
+            f"this node was taken for dead, and another one has taken over its sessions: it stops,"
+            f" and can be started again. {error}"
+        )
+
+    def _give_up(self, error: Exception | str) -> None:
+        if self._gives_up:
+            return
+        self._gives_up = True
         self._log.critical("{error}", error=error)
         self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
         self._reactor.stop()
@@ -220,6 +256,8 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         await super().stopService()
+        if self.stand_ins is not None:
+            await self.stand_ins.stop()
         if self.cluster is not None:
             await self.cluster.stopService()
         if self.keeper is not None:
@@ -236,6 +274,8 @@ class Broker(MultiService):
         cluster = self.cluster
         assert cluster is not None
         self.net.close_listeners()
+        if self.stand_ins is not None:
+            await self.stand_ins.stop()
         result = await cluster.leave(say)
         self._log.info("left the cluster, stopping")
         self._reactor.callLater(0.5, self._reactor.stop)

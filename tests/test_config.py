@@ -826,6 +826,19 @@ class ClusterTests(ConfigCase):
         self.assertNotIn("horse", repr(settings) + summary(settings))
         self.assertNotIn("fifteen", str(self.problems(self.cluster(secret='secret = "fifteen"'))))
 
+    def test_a_takeover_that_is_not_waited_for(self) -> None:
+        redis = '\n[store]\nkind = "redis"\n'
+        (warning,) = self.settings(self.cluster("takeover_timeout_s = 4") + redis).warnings
+        self.assertIn("5: cluster.takeover_timeout_s: a CONNECT does not wait until", warning)
+        self.assertIn("that takes 5s, or set stand_in = false", warning)
+        for keys, store in (
+            ("takeover_timeout_s = 5", redis),
+            ("takeover_timeout_s = 4", ""),
+            ("takeover_timeout_s = 4\nstand_in = false", redis),
+            ("takeover_timeout_s = 4\nsessions = false", redis),
+        ):
+            self.assertEqual(self.settings(self.cluster(keys) + store).warnings, ())
+
     def test_secret_that_everybody_can_read(self) -> None:
         (self.folder / "secret").write_text("correct horse battery")
         (self.folder / "secret").chmod(0o644)

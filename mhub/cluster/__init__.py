@@ -13,11 +13,15 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     moves       sessions on their way from node to node: giver and taker, and items between them
     offers      sessions of a node that leaves, whose clients are nowhere
     fading      when a session that has moved may forget what it has seen
+    vacancies   which nodes are gone, for this one to stand in for
+    handover    how a node that is stood in for gives away what it has
 
 On Twisted:
 
     link        Perspective Broker between two nodes; login, broker and tls are its parts
     discovery   addresses from a list and from DNS SRV
+    service     the node with its clock and its links
+    standin     another node, started again in this process from the store that all share
 
     Hub.publish -> Peers.forward -> Peer.put -> (a turn's end) Peer.flush -> Channel.send
     Ends.received -> Peer.take -> Hub.publish_from_peer -> the same sessions

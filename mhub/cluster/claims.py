@@ -79,11 +79,17 @@ class Claims:
         return True
 
     def _worth(self, member: Member) -> bool:
-        """It is linked, or was a moment ago: then it may be back in another."""
+        """It is linked, or was a moment ago: then it may be back in another.
+
+        Where another node can stand in for it, that takes longer: see `mhub.cluster.standin`.
+        """
         if member.peer.up or member.state == SYNCING:
             return True
-        silent_s = self._node.hub.now - member.since
-        return member.state == DOWN and silent_s < self._node.settings.suspect_s
+        node = self._node
+        gone_s = node.hub.now - member.gone_at
+        if node.can_be_replaced(member) and gone_s < node.settings.takeover_timeout_s:
+            return True
+        return member.state == DOWN and node.hub.now - member.since < node.settings.suspect_s
 
     def owned(self, member: Member, client_id: str, stamp: int) -> None:
         """A peer has said something about a client."""

@@ -45,7 +45,7 @@ class Ends(Protocol):
         """Why there can be no link to whoever said this; "" if there can be."""
 
     def name_of(self, hello: bytes) -> str:
-        """The name of the node that said this, for the check of its certificate; "": unreadable."""
+        """Whose certificate whoever said this has to show; "": unreadable."""
 
     def opened(self, channel: Channel, hello: bytes) -> None:
         """A link is up: both sides have proven themselves and were content."""

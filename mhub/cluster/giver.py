@@ -72,6 +72,11 @@ class Giver:
         """How many another node has not made safe."""
         return sum(1 for giving in self._giving.values() if not giving.safe())
 
+    def given(self) -> int:
+        """Messages that are on the other side, but for those that are only passed on."""
+        givings = self._giving.values()
+        return sum(each.count if each.due < 0 else min(each.count, each.due) for each in givings)
+
     def undone(self) -> int:
         """Sessions that are still here, but for those that another node has made safe."""
         sessions = self._node.hub.sessions
@@ -127,8 +132,8 @@ class Giver:
         self._ask_others(giving, member)
         if giving.due < 0 and giving.began and self._reached(giving):
             giving.due = giving.count + session.queued()
-            if not giving.missing:
-                self._unsubscribe(giving)
+        if giving.due >= 0 and not giving.missing and session.subscriptions:
+            self._unsubscribe(giving)
         enough = 0 <= giving.due <= giving.count or not session.queued()
         now = self._node.hub.now
         if enough and giving.due >= 0 and not giving.waits:
@@ -292,6 +297,7 @@ class Giver:
             else:
                 session.demote(giving.inflight)
         session.divide()  # the other node may give it, too
+        session.pump(self._node.hub.portion)  # the client may be here again
         self._node.moves.count()
 
     def claimed(self, client_id: str) -> None:

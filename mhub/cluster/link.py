@@ -25,7 +25,7 @@ from twisted.internet.error import (
 )
 from twisted.internet.error import TimeoutError as ConnectTimeout
 from twisted.internet.task import deferLater
-from twisted.logger import LogLevel
+from twisted.logger import Logger, LogLevel
 from twisted.protocols.tls import TLSMemoryBIOFactory
 from twisted.python.failure import Failure
 from twisted.spread.pb import IPBRoot, ProtocolError
@@ -283,13 +283,23 @@ class Link:
 class Links:
     """All links of a node: those that came in, and those that it dialled."""
 
-    def __init__(self, ends: Ends, settings: LinkSettings, reactor: Any) -> None:
+    def __init__(
+        self,
+        ends: Ends,
+        settings: LinkSettings,
+        reactor: Any,
+        log: Logger | None = None,
+        tls: Any = None,
+    ) -> None:
+        """`tls` has been made of the settings already, by another node in this process."""
         self.ends = ends
         self.settings = settings
         self.reactor = reactor
-        self.log = logger("cluster")
+        self.log = log or logger("cluster")
         # `Any`: mypy does not see that it provides what Twisted's TLS asks for.
-        self.tls: Any = LinkTls(settings.tls) if settings.tls is not None else None
+        self.tls: Any = tls
+        if tls is None and settings.tls is not None:
+            self.tls = LinkTls(settings.tls)
         self._login = Login(settings.secret)
         self._port: Any = None
         self._links: set[Link] = set()

@@ -37,6 +37,12 @@ from mhub.wire.errors import ProtocolFault
 LOOK_S: Final = 10.0
 """How often a node looks for sessions that should be elsewhere."""
 
+SHARED_STORE: Final = "store/"
+"""Notes of who can be stood in for begin so."""
+
+PAST: Final = 1000
+"""So many processes are remembered whose place another one of the same node has taken."""
+
 
 class NodeSettings:
     def __init__(self, cluster: str, node: str, address: str) -> None:
@@ -47,6 +53,8 @@ class NodeSettings:
         self.instance = ""  # of this process
         self.protocol = PROTOCOL
         self.oldest = OLDEST
+        self.host = ""  # the node whose process this is, if that stands in for this one
+        self.shared_store = ""  # who has the same word can take over what this node stores
         self.heartbeat_s = 1.0
         self.suspect_s = 3.0
         self.dead_s = 10.0
@@ -82,6 +90,7 @@ class Node:
         self._began_at = clock()
         self._looked_at = 0.0
         self._addresses: dict[str, str] = {}  # of nodes that were never linked with us
+        self._past: dict[str, None] = {}  # instances of nodes that have another one by now
         self.tables = Tables(self)
         self.fill = Fill(self)
         self.claims = Claims(self)
@@ -124,11 +133,14 @@ class Node:
     def recall(self) -> None:
         """Know those again that the store has a line for."""
         for name in self.peers.peers:
-            self._member(name)
+            member = self._member(name)
+            member.shared_store = self.peers.notes.get(SHARED_STORE + name, "")
+        self.peers.notes = {}
 
     # Who we are (Ends)
 
     def hello(self) -> bytes:
+        more = {"shared_store": self.settings.shared_store, "host": self.settings.host}
         return pack(
             protocol=self.settings.protocol,
             oldest=self.settings.oldest,
@@ -137,6 +149,7 @@ class Node:
             instance=self.settings.instance,
             address=self.settings.address,
             version=self.settings.version,
+            **{key: text for key, text in more.items() if text},
         )
 
     def refusal(self, hello: bytes) -> str:
@@ -156,13 +169,16 @@ class Node:
             return "it is this node itself"
         if said["node"] == self.name:
             return f"there are two nodes with the name {self.name!r}"
+        if said["instance"] in self._past:
+            return f"another process has taken the place of this one, as node {said['node']!r}"
         if self.leaving:
             return "this node is leaving the cluster"
         return ""
 
     def name_of(self, hello: bytes) -> str:
         try:
-            return str(_hello(hello)["node"])
+            said = _hello(hello)
+            return str(said["host"] or said["node"])
         except ProtocolFault:
             return ""
 
@@ -190,8 +206,11 @@ class Node:
         member.heard_at = now
         member.version = said["version"]
         member.address = said["address"]
+        member.host = said["host"]
+        self._shares_store(member, said["shared_store"])
         if said["instance"] != member.instance:
             self.tables.restarted(member)
+            self._is_past(member.instance)
             member.instance = said["instance"]
         self._turn(member, SYNCING, "")
         peer = member.peer
@@ -204,6 +223,22 @@ class Node:
             ),
         )
         self._end_turn()
+
+    def _shares_store(self, member: Member, word: str) -> None:
+        """Whether it can be stood in for, also after a restart of this node."""
+        if word != member.shared_store:
+            member.shared_store = word
+            if self.hub.ledger is not None:
+                self.hub.ledger.note(SHARED_STORE + member.name, word)
+
+    def _is_past(self, instance: str) -> None:
+        """A process that was taken for dead and is not must not take the place of the new one:
+        what it has is older, and others have gone on with it.
+        """
+        if instance:
+            self._past[instance] = None
+            if len(self._past) > PAST:
+                del self._past[next(iter(self._past))]
 
     def _better(self, new: Channel, old: Channel, member: Member) -> bool:
         """Of two links both sides keep the one that the lower name dialled, else the newer."""
@@ -275,6 +310,7 @@ class Node:
             return
         del self.channels[channel]
         member.channel = None
+        member.gone_at = self.hub.now
         member.greeted = False
         member.latency_s = -1.0
         member.peer.unlinked()
@@ -383,6 +419,19 @@ class Node:
                 if other is not member:
                     self.send(other, parcels.MEMBERS, pack(members=self._known()))
 
+    def addresses(self) -> list[str]:
+        """Where nodes may be, this one among them."""
+        return [*self.seeds, *self._known().values()]
+
+    def knows(self, name: str) -> bool:
+        """Whether a node is one of the cluster, as far as this one has heard."""
+        return name in self._known()
+
+    def can_be_replaced(self, member: Member) -> bool:
+        """Whether another node could stand in for it, when it is not there."""
+        word = self.settings.shared_store
+        return word != "" and member.shared_store == word
+
     def young(self) -> bool:
         """Whether this node began so recently that others may not have found it."""
         return self.hub.now - self._began_at < self.settings.suspect_s
@@ -392,6 +441,16 @@ class Node:
         if any(not member.whole() for member in self.channels.values()):
             return False
         return all(self._dials.tried(a) for a in self.seeds if a != self.settings.address)
+
+    def complete(self) -> bool:
+        """Whether it has what all have, also those whom somebody will stand in for.
+
+        Others may have forgotten this node, as it had nothing when it was gone.  Where sessions are
+        by now it learns from those that have them, and messages that come before would miss them.
+        """
+        if any(m.channel is None and self.can_be_replaced(m) for m in self.members.values()):
+            return False
+        return self.ready()
 
     # The end
 
@@ -403,6 +462,7 @@ class Node:
                 return 0
             return None
         del self.members[name]
+        self._shares_store(member, "")
         dropped = self.peers.forget(member.peer)
         self.claims.check_all()
         self.moves.giver.forgotten(member)
@@ -432,6 +492,14 @@ class Node:
             return 0
         waiting = sum(member.peer.queued for member in self.members.values() if member.peer.up)
         return self.moves.giver.undone() + waiting
+
+    def empty(self) -> bool:
+        """Whether nothing at all is here that anybody should have, also of those not linked."""
+        return (
+            not self.hub.sessions
+            and not self.moves.giver.count()
+            and not any(member.peer.queued for member in self.members.values())
+        )
 
     def leave(self) -> None:
         """Say that we go for good."""
@@ -492,7 +560,11 @@ def _hello(hello: bytes) -> dict[str, Any]:
         "instance": str,
         "address": str,
         "version": str,
+        "host": str,
+        "shared_store": str,
     }
+    said.setdefault("host", "")
+    said.setdefault("shared_store", "")
     for key, kind in kinds.items():
         if not isinstance(said.get(key), kind):
             raise ProtocolFault(0, f"no {key} in its hello")

@@ -61,6 +61,7 @@ class Offers:
         """A node is not linked any more: what it had offered does not come."""
         for client_id in [c for c, giver in self._taken.items() if giver == member.name]:
             del self._taken[client_id]
-            if client_id not in self._node.hub.sessions:
+            waits = client_id in self._node.claims.waiting  # the client has come meanwhile
+            if client_id not in self._node.hub.sessions and not waits:
                 self._node.peers.announce(CLIENT + client_id, 0)
         self._made = {c: to for c, to in self._made.items() if to != member.name}

@@ -1,6 +1,7 @@
 """The node as a Twisted service: its clock, its links, where it looks for others, and its end.
 
 join()   once the store is open: listen for peers, look for them, and be complete
+enter()  the same for a node that another one stands in for: it only calls others
 leave()  hand over what is here and go, while others go on
 status   what `mhub cluster` shows
 """
@@ -23,6 +24,7 @@ from mhub.cluster.member import Member
 from mhub.cluster.node import Node, NodeSettings
 from mhub.cluster.tls import TlsError, TlsFiles
 from mhub.config.cluster import ClusterSettings
+from mhub.config.kinds import join_address
 from mhub.core.hlc import Clock
 from mhub.core.hub import Hub
 from mhub.core.limits import Limits
@@ -38,6 +40,9 @@ LEAVE_S: Final = 60.0
 """How long sessions may take to be handed over."""
 
 UID_TAG_BITS: Final = 22
+
+NEAR: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+"""Where a node that listens on every address can be called by itself."""
 
 
 class ClusterError(Exception):
@@ -55,22 +60,24 @@ class ClusterService(Service):
         clock: Callable[[], float],
         limits_of: Callable[[str], Limits],
         wake: Callable[[], None],
+        host: "ClusterService | None" = None,
     ) -> None:
+        """`host` is the node in whose process this one is, if that stands in for it."""
         self._settings = settings
         self._hub = hub
         self._reactor = reactor
         self._clock = clock
-        self._log = logger("cluster")
+        self._log = logger("cluster", settings.node if host is not None else "")
         self._ready = False
+        self.near = ""  # where those in this process reach it
         wanted = _node_settings(settings)
+        if host is not None:
+            wanted.host = host.node.name
+            wanted.address = settings.advertise
+        self.node: Node = Node(hub, wanted, self, clock, random.Random(), self._note, limits_of)
+        self.node.wake = wake
         try:
-            secret = settings.read_secret().encode("utf-8")
-            tls = settings.tls
-            files = TlsFiles(tls.certificate, tls.key, tls.ca) if tls is not None else None
-            self.node = Node(hub, wanted, self, clock, random.Random(), self._note, limits_of)
-            self.node.wake = wake
-            link_settings = LinkSettings(settings.host, settings.port, secret, files)
-            self._links = Links(self.node, link_settings, reactor)
+            self._links = self._make_links(host)
         except (OSError, ValueError, TlsError) as error:
             raise ClusterError(f"[cluster]: {error}") from error
         self._peers = Peers(
@@ -96,6 +103,17 @@ class ClusterService(Service):
             settings.peers, settings.srv, self._look_again, reactor, resolver
         )
 
+    def _make_links(self, host: "ClusterService | None") -> Links:
+        if host is not None:
+            # Not from the files again, which only root may be able to read.
+            return Links(self.node, host._links.settings, self._reactor, self._log, host._links.tls)
+        settings = self._settings
+        secret = settings.read_secret().encode("utf-8")
+        tls = settings.tls
+        files = TlsFiles(tls.certificate, tls.key, tls.ca) if tls is not None else None
+        link_settings = LinkSettings(settings.host, settings.port, secret, files)
+        return Links(self.node, link_settings, self._reactor, self._log)
+
     def dial(self, address: str) -> None:
         self._links.dial(address)
 
@@ -116,18 +134,16 @@ class ClusterService(Service):
                 f"[cluster] {self._settings.address}: {error.socketError}"
             ) from error
         self.node.settings.address = self._settings.reached_at(port)
+        self.near = join_address(NEAR.get(self._settings.host, self._settings.host), port)
         self._log.info(
             "node {node} of cluster {cluster}, for peers at {address}",
             node=self._settings.node,
             cluster=self._settings.name,
             address=self.node.settings.address,
         )
-        self.node.recall()
-        self._discovery.start()
-        self._look_again()
-        self._ticks.start(1.0 / SLOTS_PER_SECOND)
+        self.enter()
         deadline = self._clock() + JOIN_S
-        while not (self._discovery.asked() and self.node.ready()):
+        while not (self._discovery.asked() and self.node.complete()):
             if self._clock() >= deadline:
                 self._log.warn("not all peers could be asked: clients are served without them")
                 break
@@ -136,6 +152,12 @@ class ClusterService(Service):
         count = sum(1 for member in self.node.members.values() if member.whole())
         nodes = "node" if count == 1 else "nodes"
         self._log.info("ready, with {count} other {nodes}", count=count, nodes=nodes)
+
+    def enter(self) -> None:
+        self.node.recall()
+        self._discovery.start()
+        self._look_again()
+        self._ticks.start(1.0 / SLOTS_PER_SECOND)
 
     def _tick(self) -> None:
         try:
@@ -230,8 +252,11 @@ class ClusterService(Service):
 def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
     peer = member.peer
     failures, wait_s = node.outlook(member, now)
+    host = member.host if member.channel is not None else ""
+    note = f"node {host} stands in for it" if host and not member.note else member.note
     return {
         "node": member.name,
+        "host": host,
         "state": member.state,
         "address": member.address,
         "version": member.version,
@@ -249,7 +274,7 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         "refused": peer.refused,
         "calls_failed": failures,
         "next_call_s": round(wait_s, 1) if member.channel is None else None,
-        "note": member.note,
+        "note": note,
     }
 
 

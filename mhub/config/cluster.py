@@ -152,6 +152,12 @@ class ClusterSettings:
     takeover_timeout_s: float = setting(
         Seconds(0.1, 3600), 10.0, "How long a CONNECT waits for the session from another node."
     )
+    stand_in: bool = setting(
+        Boolean(),
+        True,
+        'With `store.kind = "redis"`: whether this node takes over what a node that is gone has in'
+        " the same Redis, and others may do so with what this one has. It needs `sessions`.",
+    )
     suback_waits: bool = setting(
         Boolean(), True, "Whether a SUBACK for a new filter waits until the peers know of it."
     )

@@ -16,6 +16,7 @@ from mhub.config.listeners import Listeners, build_listeners, check_socket_file
 from mhub.config.problems import ConfigError, Problem, Report
 from mhub.config.schema import Key, Record, Table, keys_of
 from mhub.config.settings import (
+    LEASE_S,
     AuthSettings,
     ControlSettings,
     ListenerSettings,
@@ -27,10 +28,14 @@ from mhub.config.settings import (
     SysSettings,
     TlsSettings,
 )
+from mhub.config.units import show_duration
 from mhub.core.limits import Limits
 
 BROKER_KEYS: Final = keys_of(BrokerLimits)
 STORE_KEYS: Final = keys_of(StoreSettings)
+
+STAND_IN_S: Final = 2.0
+"""How long a node that stands in for another one may take, once it may."""
 
 TOP: Final[dict[str, Key[Any]]] = {
     "listeners": Key(
@@ -204,6 +209,20 @@ def _warn(settings: Settings, place: Place) -> None:
             place.report.warn(
                 key, f"nobody can log in at {listener.name}: it wants a user, and [auth] has none"
             )
+    _warn_of_impatience(settings, place)
+
+
+def _warn_of_impatience(settings: Settings, place: Place) -> None:
+    cluster = settings.cluster
+    if cluster is None or settings.store.kind != "redis":
+        return
+    stands_in = cluster.stand_in and cluster.sessions
+    if stands_in and cluster.takeover_timeout_s < LEASE_S + STAND_IN_S:
+        place.report.warn(
+            place.at("cluster").at("takeover_timeout_s").path,
+            f"a CONNECT does not wait until another node stands in for one that is gone:"
+            f" that takes {show_duration(LEASE_S + STAND_IN_S)}, or set stand_in = false",
+        )
 
 
 def _syntax(message: str) -> Problem:

@@ -4,6 +4,7 @@ The classes are frozen: a reload makes new ones.  What stands in `setting(...)` 
 """
 
 from dataclasses import dataclass, field
+from typing import Final
 
 from mhub.config.cluster import ClusterSettings
 from mhub.config.kinds import (
@@ -36,6 +37,8 @@ CIPHERSUITES = (
     "TLS_AES_128_CCM_SHA256",
     "TLS_AES_128_CCM_8_SHA256",
 )
+LEASE_S: Final = 3.0
+"""How long a broker that was killed keeps others from its keys in Redis."""
 
 
 @dataclass(frozen=True)

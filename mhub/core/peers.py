@@ -94,6 +94,7 @@ class Peers:
         self.last_uid = 0
         self.boot = 0  # how many times the node began with this store, this time included
         self.boot_after = 0  # that is safe with this batch
+        self.notes: dict[str, str] = {}  # what the store had at the start
         self.names = 0  # of messages that are remembered, of all sessions that are divided
         self.max_names = 1_000_000
         self.names_dropped = 0

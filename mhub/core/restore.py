@@ -69,6 +69,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.retained.recall_tomb(message)
     if hub.peers is not None:
         _divided(hub, contents.notes)
+        hub.peers.notes = contents.notes
         hub.peers.clock.saw(hub.retained.last_stamp())
 
 
@@ -182,6 +183,7 @@ def _deadlines(hub: Hub, session: Session, stored: StoredSession, ledger: Ledger
             session.will_at = record.will_at - epoch
         else:
             session.will_at = hub.now + min(record.will_delay_s, record.expiry_s)
+            ledger.session(session)  # from now on, however often the broker ends meanwhile
     if record.ends_at:
         session.ends_at = record.ends_at - epoch
     elif record.expiry_s != NEVER:

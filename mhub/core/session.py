@@ -502,14 +502,21 @@ class Session(Timed):
     def take_back(self, rows: list[Row]) -> None:
         """Messages from the store: they are next."""
         epoch = self.hub.book().epoch
+        divided = self.divided
+        inflight: set[int] = set()
+        if divided is not None:
+            inflight = {d.message.uid for d in self.inflight.values() if not d.fed}
         for row in rows:
             record = row.record
             self.tail_seq = record.seq
             self.spilled -= 1
             self._count(-record.size_bytes)
-            delivery = self.revive(row, epoch)
-            if delivery is not None:
-                self._keep(delivery)
+            found = self.revive(row, epoch)
+            if found is not None:
+                uid = found.message.uid
+                if divided is not None and uid and uid in inflight and not found.fed:
+                    divided.twins.add(uid)  # it came from another node, with its packet id
+                self._keep(found)
 
     def give_up_spilled(self) -> None:
         """What should be in the store is not."""

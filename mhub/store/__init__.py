@@ -5,7 +5,6 @@ memory      the contract in plain dictionaries: what the others are measured by 
 sqlite      one file in the data directory, written by a thread of its own; its head names the
             files sqlite_*
 redis       a Redis server, by txredisapi; its head names the files redis_*
-adopt       what a dead node of the cluster left in Redis, for another node to go on with
 make        the store that the configuration asks for
 jsonl       the contents of a store as lines of JSON
 command     `mhub store check|export|import`

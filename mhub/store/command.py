@@ -22,7 +22,7 @@ from mhub.config import ConfigError, load
 from mhub.config.settings import StoreSettings
 from mhub.store.contract import Store, StoreError
 from mhub.store.jsonl import HEADER, BadLine, Survey, batches, records, to_line
-from mhub.store.make import make_store
+from mhub.store.make import make_store, own_store
 
 OK: Final = 0
 FAILED: Final = 1
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
     args = _parser().parse_args(argv)
     try:
-        store = load(args.config).store
+        store = own_store(load(args.config))
         _refuse(store, args.what)
         if args.what == "check":
             return drive(lambda reactor: check(make_store(store, reactor), sys.stdout))

@@ -41,16 +41,19 @@ class Keeper:
         clock: Callable[[], float],
         retry_s: float,
         wake: Callable[[], None],
+        node: str = "",
     ) -> None:
+        """`node` is whose store it is, if that is another one."""
         self._store = store
         self._hub = hub
         self._reactor = reactor
         self._clock = clock  # the hub's
         self._retry_s = retry_s
         self._wake = wake  # what hub.unfinished has is to be gone on with
-        self._log = logger("store")
+        self._log = logger("store", node)
         self._calling = False  # inside of a call of the hub's
         self._stopping = False
+        self._given_up = False
         self._rest: Deferred[None] | None = None
         self._failing_since = 0.0
         self._reminded_at = 0.0
@@ -60,9 +63,16 @@ class Keeper:
         now: float,
         ledger: Ledger,
         limits_of: Callable[[str], Limits],
+        once: bool = False,
     ) -> None:
-        """Bring back what the store has; StoreBroken if that cannot be."""
-        contents = await self._persist(lambda: self._store.open(now), True)
+        """Bring back what the store has; StoreBroken if that cannot be.
+
+        `once`: StoreError if it cannot be now.
+        """
+        if once:
+            contents = await self._store.open(now)
+        else:
+            contents = await self._persist(lambda: self._store.open(now), True)
         hub = self._hub
         hub.now = self._clock()
         hub.keep_in(self, ledger)
@@ -173,12 +183,16 @@ class Keeper:
 
     # The end
 
+    def give_up(self) -> None:
+        """The store is another one's: close() need not wait."""
+        self._given_up = True
+
     async def close(self, timeout_s: float) -> None:
         """Wait for what is pending, but not for ever."""
         hub = self._hub
         ledger = hub.ledger
         deadline = self._reactor.seconds() + timeout_s
-        if ledger is not None:
+        if ledger is not None and not self._given_up:
             while ledger.under_way is not None or ledger.batch.touched():
                 ledger.hurry()
                 hub.flush()

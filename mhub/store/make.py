@@ -3,13 +3,30 @@
 Each store is imported only when it is wanted: what Redis needs is not installed everywhere.
 """
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mhub.config.settings import RedisSettings, StoreSettings
-from mhub.store.contract import Store, StoreBroken
+from mhub.config.settings import LEASE_S, RedisSettings, Settings, StoreSettings
+from mhub.store.contract import Store, StoreBroken, StoreTaken
 
 if TYPE_CHECKING:
+    from mhub.store.redis import RedisStore
     from mhub.store.redis_link import RedisOptions
+
+
+def own_store(settings: Settings) -> StoreSettings:
+    """The store of this node: in a cluster, all can have the same Redis in their configuration."""
+    store = settings.store
+    if settings.cluster is None or store.kind != "redis":
+        return store
+    prefix = node_prefix(store, settings.cluster.node)
+    return replace(store, redis=replace(store.redis, prefix=prefix))
+
+
+def node_prefix(store: StoreSettings, node: str) -> str:
+    """What the keys of a node begin with."""
+    return f"{store.redis.prefix}{node}:"
 
 
 def make_store(settings: StoreSettings, reactor: Any) -> Store:
@@ -22,14 +39,22 @@ def make_store(settings: StoreSettings, reactor: Any) -> Store:
         from mhub.store.sqlite import SqliteStore
 
         return SqliteStore(reactor, settings.path, settings.synchronous)
-    options = redis_options(settings.redis, settings.redis.prefix)
+    return make_redis(settings, reactor)
+
+
+def make_redis(
+    settings: StoreSettings,
+    reactor: Any,
+    taken: Callable[[StoreTaken], None] | None = None,
+) -> "RedisStore":
+    """As make_store() for Redis; taken() hears that another broker has taken its place."""
+    options = _redis_options(settings.redis)
     from mhub.store.redis import RedisStore
 
-    return RedisStore(reactor, options)
+    return RedisStore(reactor, options, taken=taken)
 
 
-def redis_options(redis: RedisSettings, prefix: str) -> "RedisOptions":
-    """How to reach the keys with this prefix on the server of the settings."""
+def _redis_options(redis: RedisSettings) -> "RedisOptions":
     try:
         from mhub.store.redis_link import RedisOptions
     except ModuleNotFoundError as error:
@@ -45,7 +70,7 @@ def redis_options(redis: RedisSettings, prefix: str) -> "RedisOptions":
         username=redis.username,
         password=_password(redis),
         db=redis.db,
-        prefix=prefix,
+        prefix=redis.prefix,
         tls=redis.tls,
         ca=redis.ca,
         certificate=redis.certificate,
@@ -53,6 +78,7 @@ def redis_options(redis: RedisSettings, prefix: str) -> "RedisOptions":
         sentinels=redis.sentinels,
         sentinel_name=redis.sentinel_name,
         timeout_s=redis.timeout_s,
+        lease_s=LEASE_S,
     )
 
 

@@ -14,6 +14,10 @@
     mhub:retained     hash   topic -> message
     mhub:notes        hash   name -> text
 
+In a cluster the prefix of node a is mhub:a:, and there is one key for all nodes:
+
+    mhub:cluster      text   by which they see that they use the same server
+
 The keys of a session expire with it, a little later, unless it has a will, which a broker has to
 publish first.  If that happens while no broker runs, refs are counted anew at the next open().
 
@@ -27,14 +31,16 @@ Safe is what the server calls safe: see `appendonly` and `appendfsync` of Redis.
 lost everything refuses batches until the broker starts again.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
+from secrets import token_hex
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
 
 from mhub.core.journal import Batch, Contents, MessageRecord, Row, StoredSession
 from mhub.store import redis_lua as lua
-from mhub.store.contract import StoreError, expires_at_of, is_over
+from mhub.store.contract import StoreError, StoreTaken, expires_at_of, is_over
 from mhub.store.redis_check import check_contents
 from mhub.store.redis_lease import RedisLease
 from mhub.store.redis_link import RedisLink, RedisOptions
@@ -48,15 +54,40 @@ SLACK_S: Final = 3600
 
 
 class RedisStore:
-    def __init__(self, reactor: Any, options: RedisOptions) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        options: RedisOptions,
+        stand_in: str = "",
+        taken: Callable[[StoreTaken], None] | None = None,
+    ) -> None:
+        """As for RedisLease.  Who stands in for another node calls claim() before open()."""
+        self._reactor = reactor
+        self._options = options
         self._link = RedisLink(reactor, options)
         self._reader = RedisReader(self._link)
-        self._lease = RedisLease(reactor, self._link, options.lease_s)
+        self._lease = RedisLease(reactor, self._link, options.lease_s, stand_in, taken)
         self.name = self._link.name
         self._number = 0  # of the last batch
         self._unsure: Batch | None = None  # the one that failed last
         self._sweeping: Deferred[None] | None = None
         self._clock_offset_s = 0.0  # from the caller's clock to the server's
+
+    def beside(
+        self, prefix: str, stand_in: str, taken: Callable[[StoreTaken], None]
+    ) -> "RedisStore":
+        """What another node has on the same server, for one that stands in for it."""
+        return RedisStore(self._reactor, replace(self._options, prefix=prefix), stand_in, taken)
+
+    async def claim(self) -> None:
+        """Become the owner at once, or raise StillOwned or NothingThere and change nothing."""
+        await self._lease.take()
+
+    async def shared_by(self, prefix: str) -> str:
+        """A word that all have who use this server and database with the same prefix."""
+        key = f"{prefix}cluster".encode()
+        word: bytes = await self._link.run(lua.SHARED, key, token_hex(8).encode())
+        return word.decode()
 
     async def open(self, now: float) -> Contents:
         recount, server_time = await self._lease.wait()

@@ -1,14 +1,19 @@
-"""Who has the keys of a prefix: one broker at a time, or one that adopts what a dead one left.
+"""Who has the keys of a prefix: one broker at a time, or a node that stands in for a dead one.
 
     owner         goes `lease_s` after its holder was killed or cut off; which renews it till then
     applied_by    in the hash `meta`: who was the last to become the owner, for good
 
 `owner` keeps others from coming in; `applied_by` keeps the one before from changing anything, when
 it comes back after its lease has lapsed and somebody took it.  If nobody did, it goes on.
+
+A node of a cluster that stands in for another one (`mhub.cluster.standin`) does not wait for the
+lease, and does not change the version of the schema: the node itself may be an older mhub.  The
+node itself waits as long as somebody stands in for it.
 """
 
 import os
 import socket
+from collections.abc import Callable
 from secrets import token_hex
 from typing import Any, Final
 
@@ -16,12 +21,13 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall, deferLater
 
 from mhub.core import journal
+from mhub.log import logger
 from mhub.store import redis_lua as lua
 from mhub.store.contract import StoreBroken, StoreError, StoreTaken
 from mhub.store.redis_link import RedisLink
 from mhub.store.redis_records import Answer
 
-_ADOPTER: Final = b"adopter: "
+_STAND_IN: Final = b"stand-in: "
 """What `owner` begins with while it is not the broker itself; no name of a host has this."""
 
 
@@ -29,22 +35,34 @@ class StillOwned(StoreError):
     """Somebody has the lease."""
 
     def __init__(self, name: str, owner: bytes) -> None:
-        self.by_adopter = owner.startswith(_ADOPTER)
-        self.who = owner.removeprefix(_ADOPTER).decode("utf-8", "replace").rpartition(" ")[0]
-        doing = "taken over" if self.by_adopter else "used"
+        self.by_stand_in = owner.startswith(_STAND_IN)
+        self.who = owner.removeprefix(_STAND_IN).decode("utf-8", "replace").rpartition(" ")[0]
+        doing = "taken over" if self.by_stand_in else "used"
         super().__init__(f"{name}: it is being {doing} by {self.who}")
 
 
 class NothingThere(StoreError):
-    """There is nothing to adopt."""
+    """There is nothing to take over."""
 
 
 class RedisLease:
-    def __init__(self, reactor: Any, link: RedisLink, lease_s: float, adopts: bool = False) -> None:
+    def __init__(
+        self,
+        reactor: Any,
+        link: RedisLink,
+        lease_s: float,
+        stand_in: str = "",
+        taken: Callable[[StoreTaken], None] | None = None,
+    ) -> None:
+        """`stand_in` is the node that stands in for the one whose prefix this is.
+
+        taken() is called when another one has taken the lease, each time that this shows.
+        """
         self._reactor = reactor
         self._link = link
         self._lease_s = lease_s
-        self._adopts = adopts
+        self._stand_in = stand_in
+        self._taken = taken
         self._token = token_hex(8).encode()
         self._waiting: Deferred[None] | None = None  # for another owner to go
         self._renewal = LoopingCall(self._go_on)
@@ -56,16 +74,25 @@ class RedisLease:
         """Become the owner.  Returns whether to recount refs, and the server's time.
 
         Whoever was killed does not renew its lease; who still has it by then is alive.  One that
-        adopts is done after some time, so then this may be called again.
+        stands in for us is done after some time, and one that stands in itself does not wait.
         """
+        if self._stand_in:
+            return await self.take()
         deadline = self._reactor.seconds() + 1.25 * self._lease_s
+        told = False
         while True:
             try:
                 return await self.take()
             except StillOwned as held:
-                if self._reactor.seconds() > deadline:
-                    if held.by_adopter:
-                        raise
+                if held.by_stand_in:
+                    deadline = self._reactor.seconds() + 1.25 * self._lease_s
+                    if not told:
+                        logger("store").warn(
+                            "{who} is taking over what this node had: waiting until it has done",
+                            who=held.who,
+                        )
+                    told = True
+                elif self._reactor.seconds() > deadline:
                     raise StoreBroken(
                         f"{self._link.name}: in use by {held.who}; each broker needs its own prefix"
                     ) from None
@@ -75,13 +102,14 @@ class RedisLease:
     async def take(self) -> tuple[bool, int]:
         """As wait(), but if somebody else is the owner, fail at once."""
         # Not before: a process that goes to the background has another id then.
-        who = b"%b pid %d %b" % (socket.gethostname().encode(), os.getpid(), self._token)
-        self.owner = _ADOPTER + who if self._adopts else who
+        self.owner = b"%b pid %d %b" % (socket.gethostname().encode(), os.getpid(), self._token)
+        if self._stand_in:
+            self.owner = _STAND_IN + f"node {self._stand_in} on ".encode() + self.owner
         name = self._link.name
         known = b"%d" % journal.SCHEMA
-        adopts = b"%d" % self._adopts
+        stands_in = b"%d" % bool(self._stand_in)
         answer = Answer(
-            await self._link.run(lua.OPEN, self._token, self.owner, self.lease_ms, known, adopts)
+            await self._link.run(lua.OPEN, self._token, self.owner, self.lease_ms, known, stands_in)
         )
         outcome = answer.number()
         if outcome == 1:
@@ -92,7 +120,12 @@ class RedisLease:
         if outcome == 2:
             raise StillOwned(name, answer.text())
         if outcome == 3:
-            raise NothingThere(f"{name}: there are no sessions")
+            raise NothingThere(f"{name}: nothing is there")
+        if outcome == 4:
+            raise StoreBroken(
+                f"{name}: schema {answer.large()} is of an older mhub, which has to go on with it"
+                " itself"
+            )
         if not self._renewal.running:
             self._renewal.start(self._lease_s / 4, now=False).addErrback(lambda _: None)
         return answer.number() != 0, answer.large()
@@ -102,11 +135,14 @@ class RedisLease:
         answer: int = await self._link.run(script, self._token, *arguments)
         name = self._link.name
         if answer == -1:
-            raise StoreTaken(
+            error = StoreTaken(
                 f"{name}: another broker uses it now: this one was cut off for longer than"
                 f" {self._lease_s:g} s, or both have the same prefix; nothing is stored until this"
                 " broker starts again"
             )
+            if self._taken is not None:
+                self._taken(error)
+            raise error
         if answer == -2:
             raise StoreBroken(
                 f"{name}: it has lost its contents, by a restart without appendonly or by"

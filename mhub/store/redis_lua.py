@@ -133,20 +133,31 @@ end
 OPEN: Final = (
     _COMMON
     + """
--- prefix, token, name of this broker, lease in ms, schema, adopts?
-local _, token, name, lease, schema, adopts = unpack(ARGV)
+-- prefix, token, name of this broker, lease in ms, schema, does it stand in for the owner?
+local _, token, name, lease, schema, stands_in = unpack(ARGV)
 local found = tonumber(call('HGET', META, 'schema') or 0)
 if found > tonumber(schema) then return pack('<I4I8', 1, found) end
 local owner = call('GET', P..'owner')
 if owner and owner ~= name then return pack('<I4I4c0', 2, #owner, owner) end
-if adopts == '0' then
+if stands_in == '0' then
   call('HSET', META, 'schema', schema)
 elseif call('EXISTS', P..'sessions', P..'ending') == 0 then
   return pack('<I4', 3)
+elseif found < tonumber(schema) then
+  return pack('<I4I8', 4, found)
 end
 if refusal(token) then call('HSET', META, 'applied_by', token, 'applied', 0) end
 call('SET', P..'owner', name, 'PX', lease)
 return pack('<I4I4I8', 0, call('HGET', META, 'recount') or 0, call('TIME')[1])
+"""
+)
+
+SHARED: Final = (
+    _COMMON
+    + """
+-- prefix, a key that the nodes of a cluster share, what it becomes if it is not there
+call('SET', ARGV[2], ARGV[3], 'NX')
+return call('GET', ARGV[2])
 """
 )
 

@@ -59,7 +59,7 @@ class SimClient:
             return
         names = [self.home] if self.home is not None else sorted(self.sim.nodes)
         self.node = self.sim.nodes[self.sim.random.choice(names)]
-        if not self.node.up:
+        if not self.node.serves:
             return
         self.connects += 1
         self.client = self.node.open()

@@ -9,10 +9,12 @@ was acknowledged; a will comes once.
 QoS 2 is exactly once as long as both sessions are there.  A client that was told that its session
 is gone, as the node that has it cannot be reached, has two until they are merged; if nodes crash
 meanwhile, it may get a message by both.
+
+With the fault "adopt", nodes crash as well, for a longer time, and others stand in for them.
 """
 
 from tests.cluster.sim_clients import Mortal, Publisher, SimClient, Subscriber
-from tests.cluster.simulation import Simulation
+from tests.cluster.simulation import SimNode, Simulation
 
 FAULTS = ("move", "cut", "slow", "split", "crash")
 
@@ -20,7 +22,8 @@ FAULTS = ("move", "cut", "slow", "split", "crash")
 class History:
     def __init__(self, seed: int, faults: tuple[str, ...]) -> None:
         self.faults = faults
-        self.sim = sim = Simulation(seed)
+        self.crashes = "crash" in faults or "adopt" in faults
+        self.sim = sim = Simulation(seed, shared="adopt" in faults)
         self.publishers = [Publisher(sim, f"p{n}", 1 + n % 2, n > 1) for n in range(4)]
         self.subscribers = [Subscriber(sim, f"s{n}", 1 + n % 2, "t/#") for n in range(3)]
         self.heir = Subscriber(sim, "heir", 2, "w/#")
@@ -71,7 +74,14 @@ class History:
             node = sim.nodes[sim.random.choice(names)]
             if node.up:
                 node.crash()
-                sim.later(sim.random.uniform(0.2, 15.0), lambda: node.up or node.start())
+                longest_s = 15.0 if kind == "crash" else 40.0
+                sim.later(sim.random.uniform(0.2, longest_s), lambda: self._restart(node))
+
+    def _restart(self, node: SimNode) -> None:
+        if self.sim.shared:
+            node.come()
+        elif not node.up:
+            node.start()
 
     def _recover(self) -> None:
         """Nothing more goes wrong."""
@@ -80,8 +90,7 @@ class History:
         sim.heal()
         sim.slow = 0.005
         for node in sim.nodes.values():
-            if not node.up:
-                node.start()
+            self._restart(node)
         self.mortal.lose()
         for client in [*self.publishers, self.mortal]:
             client.stopped = True
@@ -92,7 +101,8 @@ class History:
         for _ in range(60):
             sim.run(1.0)
             rest = all(
-                not node.node.moves.giver.count()
+                node.serves
+                and not node.node.moves.giver.count()
                 and all(not peer.queued for peer in node.node.peers.all)
                 and all(not s.inflight and not s.queued() for s in node.world.hub.sessions.values())
                 for node in sim.nodes.values()
@@ -133,7 +143,7 @@ class History:
         seen: set[int] = set()
         times = subscriber.times.get(publisher.name, [])
         for number, at in zip(subscriber.got.get(publisher.name, []), times, strict=True):
-            forked = "crash" in self.faults and any(a <= at <= b for a, b in subscriber.forks)
+            forked = self.crashes and any(a <= at <= b for a, b in subscriber.forks)
             if number in seen and number not in publisher.may_double and not forked:
                 found.append(number)
             seen.add(number)

@@ -8,6 +8,10 @@
 
 What a node had on its disk survives a crash: only batches whose commit was finished.  Each node
 has its own idea of the time of day.
+
+If the stores are `shared`, nodes stand in for each other: a while after a crash another one starts
+the node in its own place, without clients, to hand over what it has.  Until that is over, the node
+itself cannot start.
 """
 
 import heapq
@@ -17,7 +21,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from mhub.cluster.handover import GOING, Handover
 from mhub.cluster.node import Node, NodeSettings
+from mhub.cluster.vacancies import Vacancies
 from mhub.core.connection import CLOSED
 from mhub.core.hlc import Clock
 from mhub.core.limits import Limits
@@ -28,6 +34,8 @@ from tests.core.disk import EPOCH, Disk
 from tests.core.world import START, Client, World
 
 TICK_S = 0.25
+LEASE_S = 3.0
+JOIN_S = 15.0
 
 
 class Channel:
@@ -37,6 +45,7 @@ class Channel:
         self.sim = sim
         self.owner = owner
         self.boot = owner.boot
+        self.far = far
         self.far_name = far.name
         self.dialled = dialled
         self.address = far.address
@@ -66,7 +75,7 @@ class Channel:
     def _arrive(self) -> None:
         if self.lost or not self.coming:
             return
-        if self.sim.apart(self.owner.name, self.far_name):
+        if self.sim.apart(self.owner.place, self.far.place):
             self.sim.at(self.sim.now + 0.1, self._arrive)
             return
         parcel = self.coming.popleft()
@@ -101,6 +110,12 @@ class SimNode:
         self.world: World
         self.disk: Disk | None = None
         self.clients: list[Client] = []
+        self.host: SimNode | None = None  # who stands in for it
+        self.free_at = 0.0  # when the lease of its store lapses, if it does not run
+        self._joined = False
+        self._began_at = 0.0
+        self._handover: Handover | None = None
+        self._vacancies: Vacancies | None = None
         self._stepping = False
         self.lines: list[str] = []
 
@@ -108,11 +123,40 @@ class SimNode:
     def up(self) -> bool:
         return self.node is not None
 
+    @property
+    def serves(self) -> bool:
+        """Whether clients may come."""
+        return self.node is not None and self.host is None and self._is_complete()
+
+    def _is_complete(self) -> bool:
+        """With shared stores a node waits for what all have, but not for ever."""
+        if self.sim.shared and not self._joined and self.node is not None:
+            late = self.sim.now >= self._began_at + JOIN_S
+            self._joined = self.node.complete() or late
+        return self._joined or not self.sim.shared
+
+    @property
+    def place(self) -> str:
+        """Where in the network it is."""
+        return self.name if self.host is None else self.host.name
+
     def clock(self) -> float:
         return START + self.sim.now
 
-    def start(self) -> None:
+    def come(self) -> None:
+        """Start, as soon as nobody else has its store."""
+        if self.node is not None and self.host is None:
+            return
+        if self.node is not None or self.sim.now < self.free_at:
+            self.sim.later(TICK_S, self.come)
+        else:
+            self.start()
+
+    def start(self, host: "SimNode | None" = None) -> None:
         self.boot += 1
+        self.host = host
+        self._joined = False
+        self._began_at = self.sim.now
         sim = self.sim
         self.world = World(sys_interval_s=0.0)
         self.world.now = self.clock()
@@ -127,6 +171,9 @@ class SimNode:
         settings.dead_s = 6.0
         settings.retry_max_s = 3.0
         self.change(settings)
+        if sim.shared:
+            settings.shared_store = "sim"
+            settings.host = host.name if host is not None else ""
         chance = random.Random(f"{sim.seed} {instance}")
         node = Node(hub, settings, self, self.clock, chance, self.log, self.limits)
         epoch = EPOCH + self.skew_s
@@ -138,6 +185,11 @@ class SimNode:
         node.seeds = [other for other in sim.addresses if other != self.address]
         node.recall()
         self.node = node
+        if sim.shared and host is None:
+            chance = random.Random(f"{sim.seed} {instance} vacancies")
+            self._vacancies = Vacancies(node, LEASE_S, chance)
+        if host is not None and host.node is not None:
+            self._handover = Handover(node, host.node)
         self._tick(self.boot)
         self.leave()
 
@@ -153,9 +205,18 @@ class SimNode:
 
     def crash(self) -> None:
         """Nothing of it is left but its disk."""
-        self.sim.note(self.name, "crashes")
+        self.sim.note(self.name, "crashes" if self.host is None else "crashes as a stand-in")
         self.node = None
         self.boot += 1
+        self.free_at = self.sim.now + LEASE_S
+        if self.host is not None and self.host._vacancies is not None:
+            self.host._vacancies.failed(self.name, self.clock())
+        self.host = None
+        self._handover = None
+        self._vacancies = None
+        for other in self.sim.nodes.values():
+            if other.host is self:
+                other.crash()
         for client in self.clients:
             client.outlet.closed = True
         self.clients = []
@@ -164,6 +225,39 @@ class SimNode:
                 channel.closed = True
                 channel.other.arrives(None)
         self.sim.channels = [c for c in self.sim.channels if c.owner is not self]
+
+    # Standing in for each other
+
+    def _look(self, vacancies: Vacancies) -> None:
+        """Whether somebody is gone."""
+        for name in vacancies.due(self.clock()):
+            other = self.sim.nodes[name]
+            if other.node is not None or self.sim.now < other.free_at:
+                vacancies.failed(name, self.clock())
+            else:
+                self.sim.note(self.name, f"stands in for {name}")
+                other.start(self)
+
+    def _hand_over(self, handover: Handover) -> None:
+        self.enter()
+        came_to = handover.step()
+        self.leave()
+        if came_to != GOING:
+            self.sim.note(self.name, f"the stand-in ends: {came_to}")
+            self._handover = None
+            boot = self.boot
+            self.sim.later(0.2, lambda: self._end(boot))
+
+    def _end(self, boot: int) -> None:
+        """A stand-in that has handed over what it could."""
+        host = self.host
+        if boot != self.boot or self.node is None or host is None:
+            return
+        self.node.close()
+        self.crash()
+        self.free_at = self.sim.now
+        if host._vacancies is not None:
+            host._vacancies.ended(self.name, self.clock())
 
     # A turn
 
@@ -199,6 +293,10 @@ class SimNode:
         self.world.hub.flush()
         self.leave()
         self.sim.at(self.sim.now + TICK_S, lambda: self._tick(boot))
+        if self._vacancies is not None:
+            self._look(self._vacancies)
+        if self._handover is not None:
+            self._hand_over(self._handover)
 
     # Dialer
 
@@ -211,7 +309,8 @@ class SimNode:
         if boot != self.boot or node is None:
             return
         far = self.sim.nodes[address.split(":")[0]]
-        if far.node is None or self.sim.apart(self.name, far.name):
+        # Who only stands in for a node does not listen.
+        if far.host is not None or far.node is None or self.sim.apart(self.place, far.place):
             text = "no answer"
         else:
             text = far.node.refusal(node.hello()) or node.refusal(far.node.hello())
@@ -259,9 +358,15 @@ def node_of(side: SimNode) -> Node:
 
 class Simulation:
     def __init__(
-        self, seed: int, names: str = "abc", durable: bool = True, skew_s: float = 30.0
+        self,
+        seed: int,
+        names: str = "abc",
+        durable: bool = True,
+        skew_s: float = 30.0,
+        shared: bool = False,
     ) -> None:
         self.seed = seed
+        self.shared = shared
         self.random = random.Random(seed)
         self.now = 0.0
         self.slow = 0.01

@@ -50,7 +50,7 @@ max_queued_messages = 0
 max_queued_bytes = 0
 
 [store]
-path = "mhub.sqlite"
+{store}
 queue_window = 64
 
 [control]
@@ -71,6 +71,8 @@ retry_s = 0.1
 retry_max_s = 1
 takeover_timeout_s = 5
 """
+
+SQLITE = 'path = "mhub.sqlite"'
 
 Status = dict[str, Any]
 
@@ -113,9 +115,11 @@ class Node(Broker):
 class House:
     """`doors` are those nodes that a load balancer would send clients to."""
 
-    def __init__(self, directory: Path, trace: Trace) -> None:
+    def __init__(self, directory: Path, trace: Trace | None = None, store: str = SQLITE) -> None:
+        """`store` is what all have in the table of that name."""
         self.directory = directory
-        self._trace = trace
+        self._trace = trace or Trace()
+        self._store = store
         self.nodes: dict[str, Node] = {}
         self.doors: list[str] = []
         self.switched = False  # whether nodes reach each other by the switch
@@ -137,7 +141,9 @@ class House:
         for name in names:
             host, advertise = self._host(name), self._know[name]
             peers = ", ".join(f'"{each}"' for n, each in self._know.items() if n != name)
-            config = CONFIG.format(name=name, host=host, advertise=advertise, peers=peers)
+            config = CONFIG.format(
+                name=name, host=host, advertise=advertise, peers=peers, store=self._store
+            )
             self.nodes[name] = Node(self.directory / name, name, host, config)
 
     def _host(self, name: str) -> str:

@@ -1,0 +1,293 @@
+"""A node that is gone starts again inside of another one, to give away what it had.
+
+All nodes keep their state in one Redis, each under a prefix of its own.  When the lease of a node
+lapses, one of the others takes it, and runs that node a second time in its own process: a hub with
+what the store has, without listeners, which calls all others, as if the node had been restarted.
+
+    claim the lease -> open the store -> link with all -> sessions move to where their clients are,
+    those of clients that are nowhere are offered to the others -> LEAVE -> give the lease back
+
+The lines of messages go on with their numbers, so nothing is lost and nothing comes twice.  The
+node itself waits for the lease if it is started meanwhile, and then joins without sessions.  What
+cannot be handed over, as a third node cannot be reached, stays in the store for the next try.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from random import Random
+from typing import TYPE_CHECKING, Any, Final
+
+from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall, deferLater
+from twisted.python.failure import Failure
+
+from mhub.cluster.handover import LEFT, STUCK, Handover
+from mhub.cluster.service import ClusterService
+from mhub.cluster.vacancies import Vacancies
+from mhub.config import Settings
+from mhub.config.settings import LEASE_S
+from mhub.core.connection import Connection
+from mhub.core.hub import Hub, HubSettings
+from mhub.core.ledger import Ledger
+from mhub.core.limits import Limits
+from mhub.core.timers import SLOTS_PER_SECOND
+from mhub.log import logger
+from mhub.store.contract import StoreBroken, StoreError, StoreTaken
+from mhub.store.keeper import Keeper
+from mhub.store.make import node_prefix
+
+if TYPE_CHECKING:
+    from mhub.store.redis import RedisStore
+
+LOOK_S: Final = 0.25
+"""How often to look whether somebody is gone."""
+
+STEP_S: Final = 0.1
+"""How often to look how far a stand-in is."""
+
+GOODBYE_S: Final = 0.2
+"""How long the last parcels may take."""
+
+
+class Silent:
+    """The events of a hub that no client is connected to."""
+
+    def __init__(self, node: str) -> None:
+        self._log = logger("hub", node)
+
+    def connected(self, connection: Connection) -> None: ...
+
+    def refused(self, connection: Connection, reason: int, text: str) -> None: ...
+
+    def disconnected(self, connection: Connection, reason: int, text: str) -> None: ...
+
+    def crashed(self, what: str, error: Exception) -> None:
+        self._log.failure(
+            "a defect in mhub, please report it: {what}",
+            Failure(error),  # type: ignore[no-untyped-call]
+            what=what,
+        )
+
+
+class Place:
+    """What a stand-in needs of the node that it runs in."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        cluster: ClusterService,
+        store: "RedisStore",
+        hub_settings: HubSettings,
+        limits_of: Callable[[str], Limits],
+        reactor: Any,
+        clock: Callable[[], float],
+    ) -> None:
+        self.settings = settings
+        self.cluster = cluster
+        self.store = store
+        self.hub_settings = hub_settings
+        self.limits_of = limits_of
+        self.reactor = reactor
+        self.clock = clock
+
+
+class StandIns:
+    """All that this node stands in for, at one time or another."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._log = logger("cluster")
+        self._vacancies = Vacancies(place.cluster.node, LEASE_S, Random())
+        self._running: dict[str, StandIn] = {}
+        self._looks = LoopingCall(self._look)
+        self._looks.clock = place.reactor
+
+    async def start(self) -> None:
+        """Once the store is open, and before this node says who it is."""
+        place = self._place
+        try:
+            word = await place.store.shared_by(place.settings.store.redis.prefix)
+        except StoreError as error:
+            self._log.warn("no node can stand in for another one: {error}", error=error)
+            return
+        place.cluster.node.settings.shared_store = word
+        self._looks.start(LOOK_S)
+
+    async def stop(self) -> None:
+        """Give all leases back; the stores keep what is in them."""
+        if self._looks.running:
+            self._looks.stop()
+        for stand_in in list(self._running.values()):
+            await stand_in.stop()
+
+    def _look(self) -> None:
+        if not self._place.cluster.near:
+            return  # a stand-in could not call this node yet
+        for name in self._vacancies.due(self._place.clock()):
+            Deferred.fromCoroutine(self._try(name)).addErrback(self._defect, name)
+
+    async def _try(self, name: str) -> None:
+        place = self._place
+        stand_in = self._running[name] = StandIn(name, place)
+        try:
+            await stand_in.claim()
+        except StoreBroken as error:
+            self._log.warn("cannot stand in for node {name}: {error}", name=name, error=error)
+            self._vacancies.ended(name, place.clock())
+        except (StoreError, CancelledError):  # somebody has the lease
+            self._vacancies.failed(name, place.clock())
+        else:
+            await stand_in.run()
+            self._vacancies.ended(name, place.clock())
+        finally:
+            await stand_in.close()
+            del self._running[name]
+
+    def _defect(self, failure: Failure, name: str) -> None:
+        self._log.failure("a defect in the stand-in for {name}", failure, name=name)
+        self._vacancies.ended(name, self._place.clock())
+
+
+class StandIn:
+    """One node, for as long as somebody else has to be it."""
+
+    def __init__(self, name: str, place: Place) -> None:
+        self.name = name
+        self._place = place
+        self._log = logger("cluster", name)
+        self._stopping = False
+        self._over: Deferred[None] = Deferred()
+        host = place.cluster
+        prefix = node_prefix(place.settings.store, name)
+        self._store = place.store.beside(prefix, host.node.name, self._taken)
+        self._keeper: Keeper | None = None
+        self._cluster: ClusterService | None = None
+        self._ticks = LoopingCall(self._tick)
+        self._ticks.clock = place.reactor
+
+    async def claim(self) -> None:
+        """StoreError: it is not to be had, or not now."""
+        await self._store.claim()
+
+    async def run(self) -> None:
+        log = self._log
+        log.info(
+            "node {name} is gone: node {host} stands in for it",
+            name=self.name,
+            host=self._place.cluster.node.name,
+        )
+        try:
+            await self._open()
+            await self._hand_over()
+        except StoreError as error:
+            log.warn("cannot stand in for node {name}: {error}", name=self.name, error=error)
+        except CancelledError:
+            pass  # stopped meanwhile
+
+    async def stop(self) -> None:
+        """The process ends."""
+        self._stopping = True
+        if self._keeper is None:
+            await self._store.close()
+        await self._over
+
+    async def close(self) -> None:
+        """Let go of everything; what is in the store stays there."""
+        if self._ticks.running:
+            self._ticks.stop()
+        if self._cluster is not None:
+            await self._cluster.stopService()
+        if self._keeper is not None:
+            await self._keeper.close(self._place.settings.net.shutdown_timeout_s)
+        else:
+            await self._store.close()
+        self._over.callback(None)
+
+    def _taken(self, error: StoreTaken) -> None:
+        """Somebody else has the lease: this process has slept."""
+        if self._stopping:
+            return
+        self._stopping = True
+        if self._keeper is not None:
+            self._keeper.give_up()
+        if self._cluster is not None:
+            self._cluster.node.close()
+        self._log.warn(
+            "not standing in for node {name} any more: {error}", name=self.name, error=error
+        )
+
+    # The node
+
+    async def _open(self) -> None:
+        """As at the start of a node."""
+        place = self._place
+        settings = place.settings
+        now = place.clock()
+        hub = Hub(place.hub_settings, Silent(self.name), lambda: secrets.token_hex(10), now)
+        cluster = ClusterService(
+            self._cluster_settings(),
+            hub,
+            place.reactor,
+            place.clock,
+            place.limits_of,
+            lambda: None,
+            place.cluster,
+        )
+        cluster.node.settings.shared_store = place.cluster.node.settings.shared_store
+        keeper = Keeper(
+            self._store,
+            hub,
+            place.reactor,
+            place.clock,
+            settings.store.retry_s,
+            lambda: None,
+            self.name,
+        )
+        ledger = Ledger(
+            time.time() - now, settings.store.queue_window, settings.store.max_pending_bytes
+        )
+        await keeper.open(time.time(), ledger, place.limits_of, once=True)
+        self._hub, self._keeper, self._cluster = hub, keeper, cluster
+        self._ticks.start(1.0 / SLOTS_PER_SECOND)
+        cluster.enter()
+
+    def _cluster_settings(self) -> Any:
+        """It says that it is where the node was: there it will be looked for when it is back."""
+        place = self._place
+        ours = place.settings.cluster
+        assert ours is not None
+        host = place.cluster.node
+        theirs = host.members[self.name].address if self.name in host.members else ""
+        near = {address for address in host.addresses() if address not in ("", theirs)}
+        near.discard(host.settings.address)
+        peers = (place.cluster.near, *sorted(near))
+        return replace(ours, node=self.name, advertise=theirs, peers=peers, srv="", dns=())
+
+    def _tick(self) -> None:
+        try:
+            self._hub.tick(self._place.clock())
+            self._hub.flush()
+        except Exception:
+            self._log.failure("a defect in the clock of a stand-in")
+
+    async def _hand_over(self) -> None:
+        assert self._cluster is not None
+        handover = Handover(self._cluster.node, self._place.cluster.node)
+        while not self._stopping:
+            came_to = handover.step()
+            self._hub.flush()
+            if came_to == LEFT:
+                await deferLater(self._place.reactor, GOODBYE_S)
+                self._log.info("all that node {name} had is with other nodes", name=self.name)
+                return
+            if came_to == STUCK:
+                self._log.warn(
+                    "not all that node {name} had could be handed over; the rest stays in its"
+                    " store: {what}",
+                    name=self.name,
+                    what=handover.left(),
+                )
+                return
+            await deferLater(self._place.reactor, STEP_S)
