@@ -363,7 +363,6 @@ class Session(Timed):
                 if released:
                     book.released(delivery)
             self.inflight[pid] = delivery
-            self.last_pid = pid
         elif released:
             self._name(delivery)
         else:

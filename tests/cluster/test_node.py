@@ -266,6 +266,40 @@ class SessionTests(Case):
                 self.assertEqual(found, [(pid, True) for pid in pids])
                 self.assertNotIn("s", b.world.hub.sessions)
 
+    def test_two_halves_of_a_cluster_use_other_packet_ids(self) -> None:
+        """The client has packet ids open from the one when it meets the other."""
+        sim = self.cluster()
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        client = self.connect(b, "s", clean=False)
+        self.subscribe(b, client, "t", 2)
+        publishers = {node.name: self.connect(node, f"p{node.name}") for node in (a, b)}
+        b.send(publishers["b"], p.publish("t", b"first", 2, 1))
+        sim.run(1.0)
+        first = client.take()[0].pid
+        b.lose(client)
+        client = a.open(4)
+        a.send(client, p.connect("s", clean=False))
+        while not (found := client.take()):
+            sim.run(0.0005)
+        self.assertTrue(found[0].session_present)
+        sim.split({"b"})  # which has not heard that its session is safe
+        self.assertIn("s", b.world.hub.sessions)
+        sim.run(10.0)
+        found += client.take()
+        a.send(publishers["a"], *(p.publish("t", b"a", 2, n) for n in range(1, 6)))
+        sim.run(1.0)
+        sent = [packet.pid for packet in found + client.take() if packet.type == "PUBLISH"]
+        self.assertEqual((sent[0], len(sent)), (first, 6))
+        a.lose(client)
+        client = b.open(4)
+        b.send(client, p.connect("s", clean=False))
+        sim.run(12.0)
+        b.send(publishers["b"], *(p.publish("t", b"b", 2, n) for n in range(2, 7)))
+        sim.run(1.0)
+        others = [packet.pid for packet in client.take() if packet.type == "PUBLISH"]
+        self.assertEqual(len(others), 6)
+        self.assertEqual(set(sent[1:]) & set(others), set())
+
     def test_what_a_client_has_is_not_forgotten_while_it_is_in_a_queue(self) -> None:
         """One node has given it to the client, another one got it late, for an old part."""
         sim = self.cluster()
