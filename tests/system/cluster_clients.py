@@ -5,6 +5,9 @@ session for them: while a node is dead its sessions are, too.  Then a publisher 
 not acknowledged, which may have been taken before, and a subscriber subscribes again, with a second
 session until the two are one.  Exactly once is promised between sessions that were there.
 
+Nodes that do not see each other may each have a session for a client, and say so: whoever goes from
+one side to the other counts as if the session had not been there.
+
 A node that says nothing any more is left for another one, as a client with a short keep-alive does.
 """
 
@@ -37,15 +40,21 @@ CONNECT_S = 10.0
 Choose = Callable[[], Address | None]
 """The node for the next connection; None: there is none."""
 
+Parted = Callable[[Address, Address], bool]
+"""Whether two nodes do not see each other."""
+
 
 class Roaming(Client):
     """What is different for all clients of a cluster."""
 
     choose: Choose
+    parted: Parted
     trace: Trace
     forgotten = 0  # how often a broker had no session for it
     resumed = 0  # how often one had
     refused = 0
+    _last: Address | None = None  # where it was before
+    _crossed = False  # nodes that do not see each other may each have a session
     _came_at = 0.0
     _heard_at = 0.0
     _pinged_at = 0.0
@@ -60,6 +69,9 @@ class Roaming(Client):
         except OSError:
             return  # it has just died
         self.trace.note(self.name, f"comes to {address[0]}")
+        if self._last is not None and self.parted(self._last, address):
+            self._crossed = True
+        self._last = address
         self._sock.setblocking(False)
         self._came_at = self._heard_at = self._pinged_at = time.monotonic()
         self._send(p.connect(self.name, clean=False))
@@ -98,15 +110,21 @@ class Roaming(Client):
             return
         if packet.session_present:
             self.resumed += 1
+            if self._crossed:
+                self._doubt()
         elif self.welcomes:
             self.forgotten += 1
             self._lose()
+        self._crossed = False
         self.live = True
         self.welcomes += 1
         self._resume()
 
     def _lose(self) -> None:
         """The broker has no session."""
+
+    def _doubt(self) -> None:
+        """The broker has one, which may not be the last one that the client had."""
 
 
 class RoamingPublisher(Roaming, Publisher):
@@ -117,8 +135,11 @@ class RoamingPublisher(Roaming, Publisher):
         self.may_double: set[int] = set()  # sent again to a broker that had no session
 
     def _lose(self) -> None:
-        self.may_double |= set(self._waiting.values())
+        self._doubt()
         self._releasing.clear()
+
+    def _doubt(self) -> None:
+        self.may_double |= set(self._waiting.values())
 
 
 class RoamingSubscriber(Roaming, Subscriber):
@@ -148,6 +169,10 @@ class RoamingSubscriber(Roaming, Subscriber):
         self.is_split = True
         self.subscribed = False
         self._open.clear()
+
+    def _doubt(self) -> None:
+        self.is_split = True
+        self._doubtful |= self._open
 
     def _handle(self, packet: Packet) -> None:
         if packet.type == "SUBACK" and self.subscribed:
@@ -198,7 +223,11 @@ class ClusterLoad(Load):
     subscribers: list[RoamingSubscriber]  # type: ignore[assignment]
 
     def __init__(
-        self, rng: random.Random, doors: Callable[[], list[Address]], trace: Trace
+        self,
+        rng: random.Random,
+        doors: Callable[[], list[Address]],
+        parted: Parted,
+        trace: Trace,
     ) -> None:
         super().__init__(rng)
         self.publishers = publishers()
@@ -210,6 +239,7 @@ class ClusterLoad(Load):
         self._turns = cycle(range(840))  # divided by all numbers of nodes up to 8
         for client in self.clients:
             client.choose = self._choose
+            client.parted = parted
             client.trace = trace
 
     def _choose(self) -> Address | None:

@@ -19,6 +19,7 @@ from mhub.control.contract import ControlError
 from tests.system.cluster_switch import Switch
 from tests.system.cluster_trace import Trace
 from tests.system.process import PATIENCE_S, Broker, environment
+from tests.system.raw import Address
 
 PORT = 1883
 PROXIED_PORT = 1884
@@ -237,6 +238,11 @@ class House:
             lines.append(f"-- node {node.name}: {node.status()}")
             lines.append(node.log()[-LOG_END:])
         return "\n".join(lines)
+
+    def parted(self, one: Address, other: Address) -> bool:
+        """Whether two nodes, by where their clients find them, do not see each other."""
+        names = {node.host: name for name, node in self.nodes.items()}
+        return self.switch.parts(names.get(one[0], ""), names.get(other[0], ""))
 
     # The end
 

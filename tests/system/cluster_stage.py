@@ -46,7 +46,7 @@ class Stage:
         self.is_brief = is_brief  # what could happen to each node happens to one
         self.trace = trace or Trace()
         self.house = House(directory, self.trace)
-        self.load = ClusterLoad(rng, self.doors, self.trace)
+        self.load = ClusterLoad(rng, self.doors, self.house.parted, self.trace)
         self.wrong: list[str] = []
         self.said: list[str] = []  # what was measured, for people
         self.proxy: Haproxy | None = None

@@ -41,6 +41,10 @@ class Switch:
         """These nodes see each other, and the others see each other."""
         self._apart = set(names)
 
+    def parts(self, one: str, other: str) -> bool:
+        """Whether two nodes do not see each other."""
+        return (one in self._apart) != (other in self._apart)
+
     def heal(self) -> None:
         self._apart = set()
 
@@ -90,7 +94,7 @@ class Switch:
 
     def _wait(self, sender: str, receiver: str) -> None:
         """Until both are on the same side."""
-        while (sender in self._apart) != (receiver in self._apart):
+        while self.parts(sender, receiver):
             if self._over:
                 raise OSError("the switch is closed")
             time.sleep(LOOK_S)
