@@ -10,7 +10,8 @@ from mhub.cluster import parcels
 from mhub.cluster.items import head_of, item_of, names_of
 from mhub.cluster.member import Member
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.session import Delivery, Session, Subscription
+from mhub.core.delivery import Delivery, Subscription
+from mhub.core.session import Session
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node

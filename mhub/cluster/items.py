@@ -8,9 +8,10 @@ from typing import Any, Final
 
 from mhub.cluster.parcels import pack
 from mhub.core import journal
+from mhub.core.delivery import Delivery, Subscription
 from mhub.core.divided import Taken
 from mhub.core.limits import NEVER
-from mhub.core.session import Delivery, Session, Subscription
+from mhub.core.session import Session
 from mhub.wire.primitives import malformed, read_varint
 from mhub.wire.topics import split_share
 

@@ -14,8 +14,9 @@ It exists only as long as it has to: a session that never moved pays for one poi
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from mhub.core.delivery import Delivery
     from mhub.core.peer import Peer
-    from mhub.core.session import Delivery, Session
+    from mhub.core.session import Session
 
 NAMES: Final = "seen/"
 """Notes about messages that a client has, while they may come again, begin so."""

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from mhub.wire.topics import has_wildcard
 
 if TYPE_CHECKING:
+    from mhub.core.delivery import Subscription
     from mhub.core.peer import Peer
-    from mhub.core.session import Session, Subscription
+    from mhub.core.session import Session
     from mhub.core.shared import Group
 
 

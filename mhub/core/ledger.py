@@ -27,7 +27,8 @@ from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
-    from mhub.core.session import Delivery, Session, Subscription
+    from mhub.core.delivery import Delivery, Subscription
+    from mhub.core.session import Session
 
 PEER: Final = "\0peer/"
 """The line to a peer is kept like a session, under a client id that no client can have."""

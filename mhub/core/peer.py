@@ -17,9 +17,9 @@ QoS 0 has no number and is sent while there is room, and not at all while the li
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
+from mhub.core.delivery import Delivery
 from mhub.core.ledger import Keeping, keeping_of
 from mhub.core.ports import PeerOutlet
-from mhub.core.session import Delivery
 from mhub.wire.decode import frame
 from mhub.wire.packets import V5, V311
 from mhub.wire.primitives import BYTES, malformed, read_u16, read_u64, u16, u64

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from mhub.core.delivery import Subscription
 from mhub.core.divided import NAMES, TOOK, Taken
 from mhub.core.hub import Hub
 from mhub.core.journal import Contents, StoredSession, publish_of
@@ -10,7 +11,7 @@ from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry
 from mhub.core.peers import FILTER, SHARE, Peers
-from mhub.core.session import HOLLOW, STAMP, Session, Subscription
+from mhub.core.session import HOLLOW, STAMP, Session
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 

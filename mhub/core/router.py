@@ -17,9 +17,10 @@ from mhub.wire.publish import topic_field
 from mhub.wire.topics import check_name, has_wildcard
 
 if TYPE_CHECKING:
+    from mhub.core.delivery import Subscription
     from mhub.core.peer import Peer
     from mhub.core.peers import Peers
-    from mhub.core.session import Session, Subscription
+    from mhub.core.session import Session
 
 SYS: Final = "$SYS/"
 

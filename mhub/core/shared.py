@@ -8,8 +8,9 @@ whose delivery had begun stays with its client [MQTT-4.8.2-4, MQTT-4.8.2-5].
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from mhub.core.delivery import Subscription
     from mhub.core.peer import Peer
-    from mhub.core.session import Session, Subscription
+    from mhub.core.session import Session
 
 
 class Group:

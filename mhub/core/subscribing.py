@@ -3,7 +3,8 @@
 from typing import TYPE_CHECKING
 
 from mhub.core.connection import Connection
-from mhub.core.session import Session, Subscription
+from mhub.core.delivery import Subscription
+from mhub.core.session import Session
 from mhub.wire import encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, Request, Subscribe, Unsubscribe

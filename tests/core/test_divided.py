@@ -2,8 +2,8 @@
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.core.delivery import Delivery
 from mhub.core.divided import Divided, Taken
-from mhub.core.session import Delivery
 from mhub.wire.publish import Publish
 from tests.core.test_peer import Side
 from tests.core.world import Client

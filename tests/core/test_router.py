@@ -6,9 +6,10 @@ from unittest import TestCase
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mhub.core.delivery import Subscription
 from mhub.core.limits import Limits
 from mhub.core.router import CACHED_BYTES, CACHED_LEVELS, Route, Router
-from mhub.core.session import Session, Subscription
+from mhub.core.session import Session
 from mhub.core.stats import Stats
 from mhub.wire import reasons
 from mhub.wire.errors import ProtocolFault
