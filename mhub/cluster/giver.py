@@ -1,7 +1,7 @@
 """Sessions that this node gives to others: see `mhub.cluster.moves` for the way of one.
 
-Until DONE all that was given is kept.  Until no node can have messages for us alone we stay
-subscribed for the session, and pass on what comes.
+Until DONE all that was given is kept, and we stay subscribed for the session.  As long as a node
+may have messages for us alone, what comes is passed on.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -10,7 +10,7 @@ from mhub.cluster import parcels
 from mhub.cluster.items import head_of, item_of, names_of
 from mhub.cluster.member import Member
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.delivery import Delivery, Subscription
+from mhub.core.delivery import Delivery
 from mhub.core.session import Session
 
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class Giving:
         self.told = False  # MOVE is out
         self.began = False  # what is in flight is out
         self.waits = False  # for GOT
-        self.subscriptions: dict[str, Subscription] = {}  # that were withdrawn here
         self.given: list[Delivery] = []
         self.inflight: dict[int, Delivery] = {}
         self.count = 0  # messages of the queue that were given
         self.due = -1  # how many there are to give before END; -1: not known yet
+        self.last = -1  # how many before it is over: what comes later goes to the other node, too
         self.missing: set[str] = set()  # nodes that may still have messages for us alone
         self.asked = False
         self.ask_at = 0.0  # not again before
@@ -47,6 +47,10 @@ class Giving:
         self.done = False
         self.back = False  # the client is here again: what was given comes back
         self.stamp = 0  # and this is how new it was
+
+    def all_given(self) -> bool:
+        """Whether nothing is left that the other node gets from nobody else."""
+        return 0 <= self.last <= self.count
 
     def safe(self) -> bool:
         """Whether all of it is, on the other node."""
@@ -133,8 +137,8 @@ class Giver:
         self._ask_others(giving, member)
         if giving.due < 0 and giving.began and self._reached(giving):
             giving.due = giving.count + session.queued()
-        if giving.due >= 0 and not giving.missing and session.subscriptions:
-            self._unsubscribe(giving)
+        if giving.due >= 0 and giving.last < 0 and not giving.missing:
+            giving.last = giving.count + session.queued()
         enough = 0 <= giving.due <= giving.count or not session.queued()
         now = self._node.hub.now
         if enough and giving.due >= 0 and not giving.waits:
@@ -146,13 +150,6 @@ class Giver:
             new = names if len(names) != giving.named else []  # other nodes may have told us some
             giving.named = len(names)
             self._node.send(member, parcels.END, pack(client=session.client_id, seen=new))
-
-    def _unsubscribe(self, giving: Giving) -> None:
-        """Nothing more comes here; what the store has stays as it is, until all is done."""
-        giving.subscriptions = giving.session.subscriptions
-        giving.session.subscriptions = {}
-        for subscription in giving.subscriptions.values():
-            self._node.hub.router.remove(subscription)
 
     def _give(self, giving: Giving, member: Member) -> None:
         """The next messages."""
@@ -167,7 +164,7 @@ class Giver:
             giving.inflight = dict(session.inflight)
             for pid, delivery in session.inflight.items():
                 items.append(self._item(giving, delivery, pid, epoch))
-        while len(items) < MOST and size < MOST_BYTES:
+        while len(items) < MOST and size < MOST_BYTES and not giving.all_given():
             given = session.give()
             if given is None:
                 break
@@ -263,11 +260,15 @@ class Giver:
         giving.inflight = {}
 
     def _finish(self, giving: Giving) -> None:
-        """Forget the session, unless a node that cannot be reached may have messages for it."""
+        """Forget the session, unless a node that cannot be reached may have messages for it.
+
+        Not before it is safe on the other node: what is sent to that one alone would be lost with
+        it.  So what is in the queue by now has come to both.
+        """
         session = giving.session
-        if giving.back or not giving.done or giving.missing:
+        if giving.back or not giving.safe() or giving.last < 0:
             return
-        if session.queue is None and not session.spilled:
+        if giving.all_given() or not session.queued():
             del self._giving[session.client_id]
             session.will = None
             self._node.hub.end_session(session)
@@ -282,10 +283,6 @@ class Giver:
         session = giving.session
         self._giving.pop(session.client_id, None)
         session.leaving = False
-        for name, subscription in giving.subscriptions.items():
-            if name not in session.subscriptions:
-                session.subscriptions[name] = subscription
-                self._node.hub.router.add(subscription)
         session.take_again(giving.given)
         if giving.back:
             if session.stamp == giving.stamp and session.connection is None:

@@ -18,7 +18,7 @@ FAILED = {
     "move,cut,slow,split,adopt": (90, 178, 275, 305),
     ",".join(FAULTS): (
         *(10, 20, 50, 94, 257, 288, 330, 345, 8002),
-        *(20154, 30488, 30623, 30720, 40193, 41292, 42307, 42405),
+        *(474, 20154, 30488, 30623, 30720, 40193, 41292, 42307, 42405),
     ),
 }
 """Seeds that showed a violation when the cluster was built, each for a reason of its own."""
