@@ -218,8 +218,8 @@ class Broker(MultiService):
         # What is there now stays: no garbage collection need look at it again.
         gc.collect()
         gc.freeze()
-        # Messages are in no cycles, but make Python look for some: with its own 700 that is 6 % of the
-        # CPU of a node whose messages wait for another one.
+        # Messages are in no cycles, but make Python look for some: with its own 700 that is 6 % of
+        # the CPU of a node whose messages wait for another one.
         gc.set_threshold(10_000, 20, 50)
         self.net.open()
 
