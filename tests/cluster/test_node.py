@@ -86,6 +86,45 @@ class PublishTests(Case):
         self.assertEqual(counts, [10, 10, 10])
 
 
+class ResumeTests(Case):
+    def test_a_link_that_breaks_neither_loses_nor_doubles_nor_mixes(self) -> None:
+        for durable in (False, True):
+            for qos in (1, 2):
+                with self.subTest(durable=durable, qos=qos):
+                    sim = self.cluster("ab", durable=durable)
+                    a, b = sim.nodes["a"], sim.nodes["b"]
+                    subscriber = self.connect(b, "s", clean=False)
+                    self.subscribe(b, subscriber, "t", qos)
+                    publisher = self.connect(a, "p", clean=False)
+                    came = []
+                    for n in range(1, 201):
+                        a.send(publisher, p.publish("t", str(n).encode(), qos, n))
+                        if n % 40 == 20:
+                            sim.run(0.005)  # some are on their way, others confirmed
+                            sim.cut("a", "b")
+                        sim.run(0.01)
+                        for packet in publisher.take():
+                            if packet.type == "PUBREC":
+                                a.send(publisher, p.pubrel(packet.pid))
+                        came += self.answer(b, subscriber)
+                    for _ in range(50):
+                        sim.run(0.1)
+                        came += self.answer(b, subscriber)
+                    self.assertEqual(came, list(range(1, 201)))
+
+    def answer(self, node: SimNode, client: Client) -> list[int]:
+        """What came, acknowledged."""
+        came = []
+        for packet in client.take():
+            if packet.type == "PUBREL":
+                node.send(client, p.pubcomp(packet.pid))
+            else:
+                came.append(int(packet.payload))
+                ack = p.puback if packet.qos == 1 else p.pubrec
+                node.send(client, ack(packet.pid))
+        return came
+
+
 class SilenceTests(Case):
     """A node that says nothing, on a link that is there."""
 
