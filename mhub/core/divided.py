@@ -69,6 +69,8 @@ class Divided:
                 return False
         if uid in self.seen:
             return False
+        if self._session.spilled:
+            self.twins.add(uid)  # what the store alone has of the queue is not known by name
         self.add(uid)
         return True
 
@@ -118,7 +120,7 @@ class Divided:
             return True
         if uid in self.twins:
             for delivery in self._session.inflight.values():
-                if delivery.message.uid == uid:
+                if delivery.message.uid == uid and not delivery.fed:
                     return True
         return False
 

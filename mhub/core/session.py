@@ -306,6 +306,8 @@ class Session(Timed):
                 if not known or (divided.seen[uid] and not released):
                     return
                 divided.twins.add(uid)
+            elif self.spilled:
+                divided.twins.add(uid)  # what the store alone has of the queue is not known by name
             divided.add(uid)
         if known:
             delivery.released = released
