@@ -88,6 +88,7 @@ class Divided:
             oldest = next(iter(seen))
             peers.names -= 1
             peers.names_dropped += 1
+            self.twins.discard(oldest)
             if seen.pop(oldest):
                 self._note(oldest, "")
 
@@ -95,6 +96,7 @@ class Divided:
         """It is another node's now, and may come back; unless the client has it."""
         if not self.seen.get(uid, True):
             del self.seen[uid]
+            self.twins.discard(uid)
             self._uncount(1)
 
     def name(self, uid: int) -> None:

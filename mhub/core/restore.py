@@ -161,7 +161,8 @@ def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
     if session.hub.peers is not None and session.inflight and session.spilled:
         divided = session.divide()  # a part of it may have been on its way from another node
         for delivery in session.inflight.values():
-            divided.twins.add(delivery.message.uid)
+            if delivery.message.uid:
+                divided.twins.add(delivery.message.uid)
     session.queued_bytes = stored.queued_bytes
     session.hub.queued_bytes += stored.queued_bytes
 

@@ -43,6 +43,7 @@ class DividedTests(SynchronousTestCase):
         for uid in range(1, 16):
             self.assertTrue(divided.first(uid))
         self.assertEqual(list(divided.seen), list(range(6, 16)))
+        self.assertEqual(divided.twins, set())
         self.assertEqual((self.peers.names, self.peers.names_dropped), (10, 5))
         divided.name(99)
         self.assertEqual((self.peers.names, self.peers.names_dropped), (10, 6))
