@@ -11,7 +11,7 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: bench-cluster help run cluster test bench crash simulate chaos lint format wheel clean-ext clean
+.PHONY: bench-cluster help run cluster test bench crash simulate explore chaos roam lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
@@ -21,7 +21,9 @@ help:
 	@echo "make bench-cluster  what two nodes cost, against one"
 	@echo "make crash      kill this broker under load, 50 times on each store, and look what is lost"
 	@echo "make simulate   1,000 histories of a simulated cluster in which links, nodes and clients fail"
+	@echo "make explore    every order of events in small clusters, a quarter of an hour for each of them"
 	@echo "make chaos      nodes of a real cluster cut off, stopped and killed under load: is anything lost?"
+	@echo "make roam       clients that go from node to node of a busy cluster, 200 times: is anything lost?"
 	@echo "make lint       ruff, and mypy in strict mode"
 	@echo "make format     let ruff format the sources"
 	@echo "make wheel      a wheel in dist/, compiled for this machine"
@@ -54,9 +56,19 @@ crash: $(VENV)/.compiled
 simulate: $(VENV)/.dev
 	@$(BIN)/python -m tests.cluster.sim_run --seeds 1000
 
+explore: $(VENV)/.dev
+	@PYTHONPATH=. $(BIN)/python -m tests.cluster.explore --config all --seconds 900 --quiet
+
 chaos: $(VENV)/.compiled
 	@.ci/need proxy
 	@$(BIN)/python -m tests.system.cluster_run --scenario all
+
+# Of each store, MQTT version and temperament of clients about eleven runs, on a machine that has too
+# much to do: about half an hour on two cores.
+roam: $(VENV)/.compiled
+	@.ci/need redis
+	@$(BIN)/python -m tests.system.cluster_run --scenario roam --store all --mqtt all \
+		--runs 200 --jobs 6 --burn 2
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -39,7 +39,7 @@ from mhub.net.service import NetService
 from mhub.net.tls import TlsError
 from mhub.store.contract import Store, StoreBroken, StoreTaken
 from mhub.store.keeper import Keeper
-from mhub.store.make import make_redis, make_store, own_store
+from mhub.store.make import make_shared, make_store
 
 
 class Commands:
@@ -159,11 +159,10 @@ class Broker(MultiService):
 
     def _make_store(self) -> Store:
         settings = self._settings
-        mine = own_store(settings)
         cluster = settings.cluster
-        if cluster is None or self.cluster is None or mine.kind != "redis":
-            return make_store(mine, self._reactor)
-        store = make_redis(mine, self._reactor, self._taken)
+        if cluster is None or self.cluster is None or not settings.store.is_shared:
+            return make_store(settings, self._reactor)
+        store = make_shared(settings, self._reactor, self._taken)
         if cluster.stand_in and cluster.sessions:
             wanted = hub_settings(settings)
             wanted.sys_interval_s = 0.0  # `$SYS` is this node's own

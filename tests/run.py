@@ -3,27 +3,32 @@
     python tests/run.py                       all tests, on the pure and then on the compiled build
     python tests/run.py --build pure          all tests on the pure build
     python tests/run.py tests.wire -v         some of them, on both, test by test
+    python tests/run.py --stall 60            cut off when no test has ended for a minute
 
 The pure build is the source tree.  The compiled build is the one installed beside this Python
 (`make test` installs it), which the tree must not shadow.  Each build gets a fresh process.  That
 process, and what it starts, finds mhub by PYTHONPATH (pure) or in site-packages (compiled), never
 in the current directory: PYTHONSAFEPATH sees to that.  What was loaded is then asked of
 `mhub.build`, and a wrong answer fails the run.  The log of a run is build/test-BUILD.log.
+
+A run may take as long as it needs, if its tests come to their ends one after the other.  One in
+which none does for five minutes is cut off, and counts as one more failure.  However a run ends,
+also by SIGINT or SIGTERM to this process, nothing that it started goes on (`tests.supervise`).
 """
 
 import argparse
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILDS = ("pure", "compiled")
-LONGEST_RUN_S = 600
+STALL_S = 300.0
+"""A run in which no test has ended for so long is cut off."""
 
 
 class Counts(NamedTuple):
@@ -34,11 +39,19 @@ class Counts(NamedTuple):
 
 def main() -> int:
     options = _parse(sys.argv[1:])
+    # Last, so that an installed mhub comes first; the tests themselves are never installed.
+    sys.path.append(str(ROOT))
     if options.report:
         return _run_here(options)
-    counts = {}
-    for build in [options.build] if options.build else BUILDS:
-        counts[build] = _run_process(build, options)
+    from tests.supervise import Interrupted, interruptible
+
+    counts: dict[str, Counts] = {}
+    with interruptible():
+        try:
+            for build in [options.build] if options.build else BUILDS:
+                _run_process(build, options, counts)
+        except Interrupted as interrupted:
+            print(f"\ninterrupted by {interrupted}")
     for build, (passed, failed, skipped) in counts.items():
         print(f"{build} build: {passed} passed, {failed} failed, {skipped} skipped")
     passed, failed, _ = map(sum, zip(*counts.values(), strict=True))
@@ -50,35 +63,68 @@ def _parse(argv: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--build", choices=BUILDS, help="one build; both without this")
     parser.add_argument("--verbose", "-v", action="store_true", help="name each test")
+    parser.add_argument(
+        "--stall",
+        type=float,
+        default=STALL_S,
+        metavar="S",
+        help=f"cut a run off in which no test has ended for so long; {STALL_S:g}",
+    )
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", default=["tests"], help="modules, classes or tests")
     return parser.parse_args(argv)
 
 
-def _run_process(build: str, options: argparse.Namespace) -> Counts:
+def _run_process(build: str, options: argparse.Namespace, counts: dict[str, Counts]) -> None:
     """One build's run in a process of its own.  One that dies, or hangs, is a failed test."""
+    from tests.supervise import run
+
     environment = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
     environment["PYTHONSAFEPATH"] = "1"
     if build == "pure":
         environment["PYTHONPATH"] = str(ROOT)
-    with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory, "counts.json")
+    counts[build] = Counts(0, 1, 0)  # what holds if we are interrupted
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
+        report = Path(directory, "tests")
         command = [sys.executable, __file__, "--build", build, "--report", str(report)]
-        command += ["-v"] * options.verbose + options.names
+        command += ["-v"] * options.verbose + ["--", *options.names]
+        code: int | None = None
         try:
-            code = subprocess.run(command, env=environment, timeout=LONGEST_RUN_S).returncode
-        except subprocess.TimeoutExpired:
-            code = None
-        if report.exists():
-            return Counts(*json.loads(report.read_text()))
-    ended = f"still ran after {LONGEST_RUN_S} s" if code is None else f"ended with status {code}"
-    print(f"the {build} run {ended}, without a result")
-    return Counts(0, 1, 0)
+            code = run(command, environment, report, options.stall)
+        finally:
+            counts[build], under_way, is_over = _read(report)
+            if code is None:
+                print(f"\nthe {build} run was cut off{f' in {under_way}' if under_way else ''}")
+            elif not is_over:
+                print(f"the {build} run ended with status {code}, without a result")
+        if code is None:
+            print(f"no test has ended for {options.stall:g} s")
+
+
+def _read(report: Path) -> tuple[Counts, str, bool]:
+    """What has been counted, the test that was under way, and whether all have ended.
+
+    A run that did not come to its end is a failure.
+    """
+    counts, under_way = Counts(0, 0, 0), ""
+    for line in report.read_text().splitlines() if report.exists() else ():
+        try:
+            said = json.loads(line)
+        except ValueError:
+            break  # the last one, half written
+        if said == "end":
+            return counts, "", True
+        if isinstance(said, str):
+            under_way = said
+        else:
+            counts, under_way = Counts(*said), ""
+    return counts._replace(failed=counts.failed + 1), under_way, False
 
 
 def _run_here(options: argparse.Namespace) -> int:
-    # Last, so that an installed mhub comes first; the tests themselves are never installed.
-    sys.path.append(str(ROOT))
+    from tests.supervise import die_with_parent
+
+    die_with_parent()
     wrong = _wrong_build(options.build)
     if wrong:
         print(wrong)
@@ -86,18 +132,43 @@ def _run_here(options: argparse.Namespace) -> int:
 
     from twisted.trial import reporter, runner
 
-    style = reporter.TreeReporter if options.verbose else reporter.TextReporter
-    suite = runner.TestLoader().loadByNames(options.names, recurse=True)
-    # Short, as the name of a Unix socket has room for about a hundred bytes, all told.
-    scratch = options.report.parent / "t"
-    result = runner.TrialRunner(style, workingDirectory=str(scratch)).run(suite)
-    log = ROOT / "build" / f"test-{options.build}.log"
-    log.parent.mkdir(exist_ok=True)
-    shutil.copyfile(scratch / "test.log", log)
-    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
-    passed = result.successes + len(result.expectedFailures)
-    options.report.write_text(json.dumps(Counts(passed, failed, len(result.skips))))
+    with options.report.open("w", buffering=1) as report:
+
+        def tell(said: object) -> None:
+            report.write(json.dumps(said) + "\n")
+
+        style = reporter.TreeReporter if options.verbose else reporter.TextReporter
+        suite = runner.TestLoader().loadByNames(options.names, recurse=True)
+        # Short, as the name of a Unix socket has room for about a hundred bytes, all told.
+        scratch = options.report.parent / "t"
+        trial = runner.TrialRunner(_telling(style, tell), workingDirectory=str(scratch))
+        result = trial.run(suite)
+        log = ROOT / "build" / f"test-{options.build}.log"
+        log.parent.mkdir(exist_ok=True)
+        shutil.copyfile(scratch / "test.log", log)
+        tell(_counts(result))
+        tell("end")
     return 0
+
+
+def _counts(result: Any) -> Counts:
+    failed = len(result.failures) + len(result.errors) + len(result.unexpectedSuccesses)
+    return Counts(result.successes + len(result.expectedFailures), failed, len(result.skips))
+
+
+def _telling(style: Any, tell: Any) -> Any:
+    """A reporter of that style, which also tells when a test begins, and the counts at its end."""
+
+    class Telling(style):  # type: ignore[misc]
+        def startTest(self, method: Any) -> None:
+            tell(method.id())
+            super().startTest(method)
+
+        def stopTest(self, method: Any) -> None:
+            super().stopTest(method)
+            tell(_counts(self))
+
+    return Telling
 
 
 def _wrong_build(wanted: str) -> str:

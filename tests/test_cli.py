@@ -14,7 +14,7 @@ from mhub import __version__
 from mhub.auth.scram import ScramMethod
 from mhub.auth.users import read_users
 from mhub.cli import COMMANDS, main
-from mhub.config.settings import StoreSettings
+from mhub.config.settings import Settings, StoreSettings
 from mhub.store.contract import StoreBroken
 from mhub.store.make import make_store
 
@@ -201,7 +201,7 @@ class StoreTests(CliCase):
     """`mhub store`, on SQLite; what reaches the reactor runs in a process of its own."""
 
     LINES = (
-        '{"mhub": "store", "schema": 2}\n'
+        '{"mhub": "store", "schema": 3}\n'
         '{"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}\n'
         '{"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}\n'
         '{"kind": "session", "sid": 1, "client_id": "pump", "expiry_s": 60, "ends_at": 12.5}\n'
@@ -306,5 +306,6 @@ class StoreTests(CliCase):
         with mock.patch.dict(sys.modules, {"txredisapi": None}):
             for name in ("mhub.store.redis", "mhub.store.redis_link"):
                 sys.modules.pop(name, None)
-            error = self.assertRaises(StoreBroken, make_store, StoreSettings(kind="redis"), None)
+            settings = Settings(store=StoreSettings(kind="redis"))
+            error = self.assertRaises(StoreBroken, make_store, settings, None)
         self.assertIn("pip install 'mhub[redis]'", str(error))

@@ -12,11 +12,11 @@ a list with a clock.
 
 from typing import Final, Protocol
 
-PROTOCOL: Final = 1
-"""The version of everything that crosses a link: hello and parcels (docs/peer-protocol.md)."""
+PROTOCOL: Final = 2
+"""The version of everything that crosses a link: hello and frames (docs/peer-protocol.md)."""
 
-OLDEST: Final = 1
-"""The oldest version that is still understood: that of the release before this one."""
+OLDEST: Final = 2
+"""The oldest version that is still understood.  No release spoke version 1."""
 
 
 class Channel(Protocol):

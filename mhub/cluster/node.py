@@ -3,9 +3,8 @@
     links     opened() -> GREET both ways -> the peer is up; lost() or silence -> down -> dead
     Tables    what each node wants and has (routes, clients)
     Fill      retained messages: what the other side has and we do not
-    Claims    one session for each client id
-    Moves     sessions on their way from node to node
-    Fading    when such a session may forget what it has seen
+    Epochs    one owner for each session, and session migration
+    Drain     sessions of a node that leaves
 
 Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
 source, and parcels go to channels (`mhub.cluster.contract`).  So the same node runs on Perspective
@@ -17,17 +16,17 @@ from random import Random
 from typing import Any, Final
 
 from mhub.cluster import parcels
-from mhub.cluster.claims import Claims
 from mhub.cluster.contract import OLDEST, PROTOCOL, Channel, Dialer
 from mhub.cluster.dials import Dials
-from mhub.cluster.fading import Fading
 from mhub.cluster.fill import Fill
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
-from mhub.cluster.moves import Moves
+from mhub.cluster.migration.epochs import Epochs
+from mhub.cluster.offers import Offers
 from mhub.cluster.parcels import pack, unpack
 from mhub.cluster.tables import Tables
 from mhub.core.connection import Connection
 from mhub.core.hub import Hub
+from mhub.core.journal import Row
 from mhub.core.limits import Limits
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
@@ -93,10 +92,9 @@ class Node:
         self._past: dict[str, None] = {}  # instances of nodes that have another one by now
         self.tables = Tables(self)
         self.fill = Fill(self)
-        self.claims = Claims(self)
-        self.moves = Moves(self)
-        self.fading = Fading(self)
-        self._rooms: dict[int, Callable[[Member, bytes], None]] = {
+        self.epochs = Epochs(self)
+        self.offers = Offers(self)
+        self._handlers: dict[int, Callable[[Member, bytes], None]] = {
             parcels.GREET: self._greeted,
             parcels.PING: self._pinged,
             parcels.PONG: self._ponged,
@@ -108,16 +106,17 @@ class Node:
             parcels.HAVE: self.fill.have,
             parcels.RETAINED: self.fill.retained,
             parcels.FILLED: self.fill.filled,
-            parcels.OFFER: self.moves.offers.made,
-            parcels.MOVE: self.moves.taker.move,
-            parcels.ITEMS: self.moves.taker.items,
-            parcels.GOT: self.moves.giver.got,
-            parcels.ASK: self.moves.taker.ask,
-            parcels.ROUTED: self.moves.giver.routed,
-            parcels.BARRIER: self.moves.barrier,
-            parcels.BARRED: self.moves.barred,
-            parcels.END: self.moves.taker.end,
-            parcels.DONE: self.moves.giver.done,
+            parcels.OFFER: self.offers.made,
+            parcels.CUT: self.epochs.on_cut,
+            parcels.SESSION: self.epochs.on_session,
+            parcels.ENTRIES: self.epochs.on_entries,
+            parcels.PENDING: self.epochs.on_pending,
+            parcels.MORE: self.epochs.on_more,
+            parcels.END: self.epochs.on_end,
+            parcels.DONE: self.epochs.on_done,
+            parcels.REFUSED: self.epochs.on_refused,
+            parcels.ASK: self.epochs.on_ask,
+            parcels.UNKNOWN: self.epochs.on_unknown,
         }
 
     @property
@@ -135,6 +134,7 @@ class Node:
         for name in self.peers.peers:
             member = self._member(name)
             member.shared_store = self.peers.notes.get(SHARED_STORE + name, "")
+        self.epochs.recall(self.peers.notes)
         self.peers.notes = {}
 
     # Who we are (Ends)
@@ -283,9 +283,9 @@ class Node:
         elif kind == parcels.CONFIRM:
             member.peer.confirmed(body)
         else:
-            room = self._rooms.get(kind)
-            if room is not None:  # a newer release may have more kinds
-                room(member, body)
+            handler = self._handlers.get(kind)
+            if handler is not None:  # a newer release may have more kinds
+                handler(member, body)
 
     def _greeted(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -295,11 +295,9 @@ class Node:
         assert channel is not None
         member.greeted = True
         peer = member.peer
-        anew = peer.heard_life != str(said["life"])
         peer.linked(channel, str(life), int(n), str(said["life"]))
         self.peers.restore_routes(peer)
         self.tables.begin(member, str(instance), int(number))
-        self.moves.taker.linked(member, anew)
         self.fill.begin(member)
         self.send(member, parcels.MEMBERS, pack(members=self._known()))
         self.log(f"node {member.name} is linked, at {channel.address}")
@@ -316,8 +314,8 @@ class Node:
         member.peer.unlinked()
         self._dials.lost(member.name, self.hub.now)
         self._turn(member, state, text)
-        self.claims.check_all()
-        self.moves.unlinked(member)
+        self.offers.drop(member)
+        self.epochs.unlinked(member)
 
     def _turn(self, member: Member, state: str, text: str) -> None:
         if member.turn(state, text, self.hub.now):
@@ -348,12 +346,10 @@ class Node:
                 if now - member.since >= self.settings.forget_s:
                     self.forget(member.name)
         self._dial(now)
-        self.claims.tick(now)
-        self.moves.tick()
+        self.epochs.tick(now)
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
-            self.moves.look_around()
-        self.fading.turn()
+            self.epochs.look_around()
 
     def _watch(self, member: Member, now: float) -> None:
         settings = self.settings
@@ -464,8 +460,7 @@ class Node:
         del self.members[name]
         self._shares_store(member, "")
         dropped = self.peers.forget(member.peer)
-        self.claims.check_all()
-        self.moves.giver.forgotten(member)
+        self.epochs.forgotten(member)
         if member.state != LEFT:
             kept = f", with {dropped} message" + ("" if dropped == 1 else "s") + " for it"
             self.log(f"node {name} is forgotten" + (kept if dropped else ""))
@@ -475,7 +470,7 @@ class Node:
         """No more clients; how many there were."""
         self._now()
         count = self.hub.evacuate(reference)
-        self.claims.evacuate()
+        self.epochs.evacuate()
         self._end_turn()
         return count
 
@@ -484,20 +479,21 @@ class Node:
         self._now()
         up = [member for member in self.members.values() if member.state == UP]
         if up:
-            self.moves.offers.make(list(self.hub.sessions.values()), up)
+            self.offers.make(list(self.hub.sessions.values()), up)
 
     def holding(self) -> int:
         """How much is here that others should have first: sessions, and messages for them."""
         if not any(member.peer.up for member in self.members.values()):
             return 0
         waiting = sum(member.peer.queued for member in self.members.values() if member.peer.up)
-        return self.moves.giver.undone() + waiting
+        return self.epochs.left() + waiting + len(self.epochs.relays.remainders)
 
     def empty(self) -> bool:
         """Whether nothing at all is here that anybody should have, also of those not linked."""
         return (
             not self.hub.sessions
-            and not self.moves.giver.count()
+            and not self.epochs.sources
+            and not self.epochs.relays.remainders
             and not any(member.peer.queued for member in self.members.values())
         )
 
@@ -530,16 +526,25 @@ class Node:
         self.tables.tell(self.members[peer.name])
 
     def claim(self, connection: Connection) -> bool:
-        return self.claims.claim(connection)
+        return self.epochs.claim(connection)
 
-    def owned(self, peer: Peer, client_id: str, stamp: int) -> None:
-        self.claims.owned(self.members[peer.name], client_id, stamp)
+    def owned(self, peer: Peer, client_id: str, value: int) -> None:
+        self.epochs.owned(self.members[peer.name], client_id, value)
 
-    def divided(self, session: Session) -> None:
-        self.moves.taker.bar(session)
+    def remains(self, peer: Peer, client_id: str, epoch: int) -> None:
+        self.epochs.remains(self.members[peer.name], client_id, epoch)
+
+    def control(self, peer: Peer, client_id: str, body: bytes) -> None:
+        self.epochs.control(peer, client_id, body)
+
+    def loaded(self, session: Session, rows: list[Row]) -> None:
+        self.epochs.loaded(session, rows)
+
+    def ended(self, session: Session) -> None:
+        self.epochs.ended(session)
 
     def turn(self) -> None:
-        self.moves.turn()
+        self.epochs.turn()
 
     def _now(self) -> float:
         self.hub.now = self.clock()

@@ -23,17 +23,18 @@ SUMS: Final = 9  # of retained messages, a number for each bucket
 HAVE: Final = 10  # topics and stamps of some buckets
 RETAINED: Final = 11  # what the other side does not have of them
 FILLED: Final = 12  # that was all for these buckets
-MOVE: Final = 13  # a session is for you
-ITEMS: Final = 14  # messages of it
-GOT: Final = 15
-ASK: Final = 16  # who knows of your routes?
-ROUTED: Final = 17
-BARRIER: Final = 18  # how far is your line to me?
-BARRED: Final = 19
-END: Final = 20  # that was all of the session
-DONE: Final = 21  # it is safe here
+CUT: Final = 13  # a session is here: mark your channels to me, and to those who had it
+SESSION: Final = 14  # a session that you have claimed
+ENTRIES: Final = 15  # messages of it
+MORE: Final = 16  # the next ones
+END: Final = 17  # that was all of it
+DONE: Final = 18  # it is safe here
+REFUSED: Final = 19  # it is not wanted: forget it
+ASK: Final = 20  # did you take it?
+UNKNOWN: Final = 21  # no
 LEAVE: Final = 22  # we are going for good
-OFFER: Final = 23  # take a session, though its client is not there
+PENDING: Final = 24  # what its client has published, for a node that cannot be reached
+OFFER: Final = 23  # claim a session, though its client is not there
 
 
 def pack(**fields: Any) -> bytes:

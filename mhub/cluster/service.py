@@ -39,8 +39,6 @@ JOIN_S: Final = 15.0
 LEAVE_S: Final = 60.0
 """How long sessions may take to be handed over."""
 
-UID_TAG_BITS: Final = 22
-
 NEAR: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a node that listens on every address can be called by itself."""
 
@@ -90,8 +88,6 @@ class ClusterService(Service):
         self._peers.local_first = settings.shared == "local-first"
         self._peers.suback_waits = settings.suback_waits
         self._peers.sessions = settings.sessions
-        self._peers.max_names = settings.max_names
-        self._peers.start(secrets.randbits(UID_TAG_BITS - 1) | 1)
         hub.retained.tombstone_s = settings.tombstone_s
         hub.join(self._peers)
         self._ticks = LoopingCall(self._tick)

@@ -1,6 +1,6 @@
 """A node that is gone starts again inside of another one, to give away what it had.
 
-All nodes keep their state in one Redis, each under a prefix of its own.  When the lease of a node
+All nodes keep their state in one shared store, each its own.  When the lease of a node
 lapses, one of the others takes it, and runs that node a second time in its own process: a hub with
 what the store has, without listeners, which calls all others, as if the node had been restarted.
 
@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from random import Random
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall, deferLater
@@ -27,19 +27,14 @@ from mhub.cluster.handover import LEFT, STUCK, Handover
 from mhub.cluster.service import ClusterService
 from mhub.cluster.vacancies import Vacancies
 from mhub.config import Settings
-from mhub.config.settings import LEASE_S
 from mhub.core.connection import Connection
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.ledger import Ledger
 from mhub.core.limits import Limits
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
-from mhub.store.contract import StoreBroken, StoreError, StoreTaken
+from mhub.store.contract import SharedStore, StoreBroken, StoreError, StoreTaken
 from mhub.store.keeper import Keeper
-from mhub.store.make import node_prefix
-
-if TYPE_CHECKING:
-    from mhub.store.redis import RedisStore
 
 LOOK_S: Final = 0.25
 """How often to look whether somebody is gone."""
@@ -78,7 +73,7 @@ class Place:
         self,
         settings: Settings,
         cluster: ClusterService,
-        store: "RedisStore",
+        store: SharedStore,
         hub_settings: HubSettings,
         limits_of: Callable[[str], Limits],
         reactor: Any,
@@ -99,7 +94,7 @@ class StandIns:
     def __init__(self, place: Place) -> None:
         self._place = place
         self._log = logger("cluster")
-        self._vacancies = Vacancies(place.cluster.node, LEASE_S, Random())
+        self._vacancies = Vacancies(place.cluster.node, place.store.lease_s, Random())
         self._running: dict[str, StandIn] = {}
         self._looks = LoopingCall(self._look)
         self._looks.clock = place.reactor
@@ -108,7 +103,7 @@ class StandIns:
         """Once the store is open, and before this node says who it is."""
         place = self._place
         try:
-            word = await place.store.shared_by(place.settings.store.redis.prefix)
+            word = await place.store.identity()
         except StoreError as error:
             self._log.warn("no node can stand in for another one: {error}", error=error)
             return
@@ -159,9 +154,7 @@ class StandIn:
         self._log = logger("cluster", name)
         self._stopping = False
         self._over: Deferred[None] = Deferred()
-        host = place.cluster
-        prefix = node_prefix(place.settings.store, name)
-        self._store = place.store.beside(prefix, host.node.name, self._taken)
+        self._store = place.store.beside(name, place.cluster.node.name, self._taken)
         self._keeper: Keeper | None = None
         self._cluster: ClusterService | None = None
         self._ticks = LoopingCall(self._tick)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mhub.cluster import parcels
 from mhub.cluster.member import Member
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.peers import CLIENT
+from mhub.core.peers import CLIENT, REMAINDER
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
@@ -81,6 +81,7 @@ class Tables:
         if at == -2:
             member.stale = dict.fromkeys(peer.routes)
             member.stale.update({CLIENT + client_id: None for client_id in peer.clients})
+            member.stale.update({REMAINDER + client_id: None for client_id in peer.remainders})
         elif at >= 0 and at != peer.table_heard:
             self._node.send(member, parcels.AGAIN, b"{}")
             return
@@ -102,7 +103,7 @@ class Tables:
             member.has_table = True
             member.heard_of = True
             self._node.settled(member)
-            self._node.claims.check_all()
+            self._node.epochs.table(member)
 
 
 def _parts(changes: Iterable[list[str | int]]) -> Iterable[list[list[str | int]]]:

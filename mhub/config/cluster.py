@@ -187,12 +187,6 @@ class ClusterSettings:
     window_bytes: int = setting(
         Size(64 << 10), 4 << 20, "How much may be on its way to a peer unconfirmed."
     )
-    max_names: int = setting(
-        Integer(1000),
-        1_000_000,
-        "How many messages are remembered, for all sessions together, while a node that is away may"
-        " bring them again. The oldest are forgotten first, and counted.",
-    )
     retry_s: float = setting(
         Seconds(0.01, 3600),
         0.5,

@@ -214,7 +214,7 @@ def _warn(settings: Settings, place: Place) -> None:
 
 def _warn_of_impatience(settings: Settings, place: Place) -> None:
     cluster = settings.cluster
-    if cluster is None or settings.store.kind != "redis":
+    if cluster is None or not settings.store.is_shared:
         return
     stands_in = cluster.stand_in and cluster.sessions
     if stands_in and cluster.takeover_timeout_s < LEASE_S + STAND_IN_S:

@@ -29,6 +29,9 @@ INTERNET = ("tcp", "tls", "ws", "wss")
 WEB = ("ws", "wss")
 SECURE = ("tls", "wss")
 STORES = ("sqlite", "redis", "memory")
+SHARED_STORES = ("redis",)
+"""Those in which all nodes of a cluster can have their contents."""
+
 PORTS = {"tcp": 1883, "tls": 8883}
 CIPHERSUITES = (
     "TLS_AES_256_GCM_SHA384",
@@ -299,6 +302,11 @@ class StoreSettings:
     redis: RedisSettings = setting(  # noqa: RUF009 (makes a field)
         Record(RedisSettings), RedisSettings(), "The Redis server.", only=("redis",)
     )
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether another node can take over what this one has in it."""
+        return self.kind in SHARED_STORES
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from mhub.core.connection import (
 from mhub.core.limits import Limits
 from mhub.core.ports import CONTINUE, FAILURE, Method, Step
 from mhub.core.router import reserved
-from mhub.core.session import HOLLOW
+from mhub.core.session import STATE_LOST
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
@@ -200,9 +200,7 @@ class Admission:
                 raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
         connection.welcome = Welcome(packet, username, expiry_s, answer)
         peers = hub.peers
-        if peers is not None and peers.sessions and peers.neighbours.claim(connection):
-            connection.state = WAITING
-        else:
+        if peers is None or not peers.sessions or not peers.neighbours.claim(connection):
             self.welcome(connection)
 
     def welcome(self, connection: Connection) -> None:
@@ -221,13 +219,9 @@ class Admission:
         stored = before is not None and before.sid != 0
         session, present = hub.attach(connection, packet.clean)
         session.username = welcome.username
-        known = max(session.stamp, session.known)
+        session.epoch = connection.epoch
         if hub.peers is not None:
-            known = max(known, hub.peers.latest(session.client_id))
-        session.stamped(connection.stamp, known)
-        session.restored = False
-        if hub.peers is not None:
-            hub.peers.own(session.client_id, session.stamp, True)
+            hub.peers.own(session.client_id, session.epoch, True)
         session.expiry_s = expiry_s
         if present and hub.peers is not None:
             hub.router.lasts(session)
@@ -245,9 +239,8 @@ class Admission:
         if hub.ledger is not None and (stored or expiry_s):
             if session.sid or expiry_s:
                 hub.ledger.session(session)
-                session.stamped(connection.stamp, known)
-                if session.hollow:
-                    hub.ledger.note(HOLLOW + session.client_id, "1")
+                if session.state_lost:
+                    hub.ledger.note(STATE_LOST + session.client_id, "1")
             connection.mute(hub.ledger.mark())
         if packet.version < V5:
             # MQTT 3.1 has no Session Present.

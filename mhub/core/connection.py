@@ -130,7 +130,7 @@ class Connection(Timed):
         self.exchange: Exchange | None = None
         self.pending: kinds.Connect | None = None  # the CONNECT while AUTHENTICATING
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
-        self.stamp = 0  # of the CONNECT, on the cluster's clock
+        self.epoch = 0  # of the claim that the CONNECT made, on the cluster's clock
         self.untold = False  # it may not know yet that its session was gone
         self.auth_method = ""
         hub.wheel.arm(self, now + allowed.connect_timeout_s)
@@ -144,7 +144,7 @@ class Connection(Timed):
         hub.stats.bytes_received += len(data)
         if self.untold and self.state == READY:
             self.untold = False  # it goes on, so it has read the CONNACK
-            self.owner().hollow_out(False)
+            self.owner().lose_state(False)
         if self.partial is not None:
             self.partial += data
             if self.stalled or self.state == WAITING:
@@ -289,7 +289,7 @@ class Connection(Timed):
                 return pid, 0
         return decode.ack(data, body, end, self.version, allowed)
 
-    # The rarer packets: the hub's rooms know what they mean
+    # The rarer packets: admission and subscribing know what they mean
 
     def _on_connect(self, data: bytes, body: int, end: int) -> None:
         self.hub.admission.connect(self, data, body, end)

@@ -20,12 +20,12 @@ from mhub.core.journal import Row
 from mhub.core.ledger import Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Peer
-from mhub.core.peers import CLIENT, Peers
+from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, Events, Journal
 from mhub.core.publishing import Publishing
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
-from mhub.core.session import STAMP, Session
+from mhub.core.session import Session
 from mhub.core.shared import Group
 from mhub.core.stats import Stats
 from mhub.core.subscribing import Subscribing
@@ -79,8 +79,8 @@ class Hub:
         self.ledger: Ledger | None = None
         self.journal: Journal | None = None
         self.peers: Peers | None = None
-        self.source: Peer | None = None  # whose message is at hand, and
-        self.source_n = 0  # its number in that peer's line
+        self.source: Peer | None = None  # whose message is at hand; None: of a client here
+        self.source_controls = ""  # of a copy: what the control records in front of it say
         self.store_state = "none"
         self.durable = 0  # the number of the last batch that is safe
         self.behind = False  # the store does not keep up
@@ -257,7 +257,18 @@ class Hub:
 
     def loaded(self, session: Session, rows: list[Row], now: float) -> None:
         self.now = now
-        if self.sessions.get(session.client_id) is not session or not session.sid:
+        if not session.sid:
+            return
+        if session.stale_load:
+            session.stale_load = False
+            session.loading = False
+            if not session.frozen:
+                session.refill()
+            return
+        if session.frozen:
+            session.loading = False
+            if self.peers is not None:
+                self.peers.neighbours.loaded(session, rows)
             return
         ledger = self.book()
         if rows:
@@ -265,7 +276,7 @@ class Hub:
             session.take_back(rows)
             session.pump(self.portion)
             session.refill()
-        elif ledger.under_way is not None or ledger.batch.touched():
+        elif ledger.is_pending():
             self.starving.append(session)  # they are on their way to the store
             ledger.hurry()
         else:
@@ -289,8 +300,6 @@ class Hub:
         if peers is not None and not route.reserved:
             if message.retain:
                 message.stamp = peers.clock.stamp(self.now)
-            if message.qos:
-                peers.name(message)  # before the store has it: after a crash it has the same one
             if message.retain or route.peers is not None or route.groups:
                 peers.forward(message, route)
         self._deliver(message, route, route.groups)
@@ -310,9 +319,9 @@ class Hub:
         if shares is not None:
             for group in route.groups:
                 if group.full_name in shares:
-                    self._deliver_shared(message, group)
+                    self.deliver_shared(message, group)
 
-    def _deliver_shared(self, message: Publish, group: Group) -> None:
+    def deliver_shared(self, message: Publish, group: Group) -> None:
         chosen = group.choose()
         if chosen is not None:
             qos = message.qos if message.qos < chosen.qos else chosen.qos
@@ -403,13 +412,15 @@ class Hub:
         if session is not None and clean:
             self.end_session(session)
             session = None
-        present = session is not None and not session.hollow
+        present = session is not None and not session.state_lost
         if session is None:
             session = self.new_session(client_id, connection.limits)
+            session.began = connection.epoch
+            session.clean = clean
             # It may have another one, at a node that cannot be asked.
-            session.hollow = not clean and self.peers is not None and self.peers.some_away()
-        if session.hollow:
-            session.give_up_state()
+            session.state_lost = not clean and self.peers is not None and self.peers.some_away()
+        if session.state_lost:
+            session.reset_state()
             connection.untold = True
         session.limits = connection.limits
         session.listener = connection.listener
@@ -430,8 +441,6 @@ class Hub:
         self.sessions[client_id] = session
         if self.peers is not None:
             session.last_pid = self.peers.first_pid(client_id)
-            if self.peers.elsewhere(client_id):
-                self.peers.neighbours.divided(session)
         return session
 
     def detach(self, connection: Connection) -> None:
@@ -455,7 +464,7 @@ class Hub:
         if expiry_s != NEVER:
             session.ends_at = self.now + expiry_s
         if self.peers is not None:
-            self.peers.own(session.client_id, self.peers.owned_since(session.client_id), False)
+            self.peers.own(session.client_id, self.peers.own_epoch(session.client_id), False)
         if session.sid:
             self.book().session(session)
         session.hand_over(None, False)
@@ -480,16 +489,13 @@ class Hub:
         self.wheel.disarm(session)
         session.hand_over(None, True)
         self.queued_bytes -= session.queued_bytes
-        session.hollow_out(False)
-        session.unite()
+        session.lose_state(False)
         if session.sid:
-            if self.peers is not None:
-                self.book().note(STAMP + session.client_id, "")
             self.book().ended(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
-            if self.peers is not None:
-                self.peers.announce(CLIENT + session.client_id, 0)
+        if self.peers is not None:
+            self.peers.neighbours.ended(session)
 
     # The end
 

@@ -13,10 +13,25 @@ records are seconds of the Unix epoch, since the hub's clock does not survive th
 import struct
 from typing import Final
 
+from mhub.core.fields import (
+    BODY,
+    CLOCK,
+    COUNT,
+    DATA,
+    FLAG,
+    NUMBER,
+    QOS,
+    TEXT,
+    TIME,
+    U16,
+    U28,
+    U32,
+    Shape,
+)
 from mhub.wire.primitives import read_u64, u64
 from mhub.wire.publish import Publish, topic_field
 
-SCHEMA: Final = 2
+SCHEMA: Final = 3
 """The version of everything in here; a store that holds a higher one is left alone."""
 
 HEAD: Final = struct.Struct("<BBqidHI")
@@ -24,8 +39,12 @@ HEAD: Final = struct.Struct("<BBqidHI")
 
 HEAD_SIZE: Final = 28
 
+EXPIRES_AT: Final = struct.Struct("<d")
+EXPIRES_AT_POS: Final = 14
+
 MARKED: Final = 8
-"""A flag beside QoS and retain: uid and stamp of the cluster follow the head, 8 bytes each."""
+"""A flag beside QoS and retain: eight bytes that say nothing any more and the stamp of the cluster
+follow the head."""
 
 MARKS_SIZE: Final = 16
 
@@ -44,6 +63,25 @@ class SessionRecord:
         self.will = b""  # a message(), or nothing
         self.will_delay_s = 0
         self.will_at = 0.0  # 0: not before its connection ends
+        self.epoch = 0  # of the claim under which this node holds it; 0: it is in no cluster
+        self.began = 0  # the epoch with which it began anew, that is, without an earlier state
+
+
+SESSION: Final = Shape(
+    SessionRecord,
+    ("sid", NUMBER),
+    ("client_id", TEXT),
+    ("username", TEXT),
+    ("listener", TEXT),
+    ("mount", TEXT),
+    ("expiry_s", U32),
+    ("ends_at", TIME),
+    ("will", BODY),
+    ("will_delay_s", U32),
+    ("will_at", TIME),
+    ("epoch", CLOCK),
+    ("began", CLOCK),
+)
 
 
 class SubscriptionRecord:
@@ -56,6 +94,17 @@ class SubscriptionRecord:
         self.identifier = 0  # the Subscription Identifier; 0: none
 
 
+SUBSCRIPTION: Final = Shape(
+    SubscriptionRecord,
+    ("sid", NUMBER),
+    ("name", TEXT),
+    ("qos", QOS),
+    ("no_local", FLAG),
+    ("retain_as_published", FLAG),
+    ("identifier", U28),
+)
+
+
 class MessageRecord:
     """A message that several deliveries share."""
 
@@ -64,6 +113,9 @@ class MessageRecord:
         self.refs = 0  # deliveries with this mid
         self.body = body
         self.batch = 0  # number of the batch that brings it
+
+
+MESSAGE: Final = Shape(MessageRecord, ("mid", NUMBER), ("body", BODY), ("refs", U32))
 
 
 class DeliveryRecord:
@@ -85,6 +137,23 @@ class DeliveryRecord:
         self.batch = 0  # number of the batch with its last change, which is
         self.change: ChangeRecord | None = None  # this one, if it did not come with its birth
         self.dead = False  # it was over before its batch was taken: nothing to store
+
+
+DELIVERY: Final = Shape(
+    DeliveryRecord,
+    ("sid", NUMBER),
+    ("seq", COUNT),
+    ("mid", COUNT),
+    ("body", BODY),
+    ("size_bytes", U32),
+    ("qos", QOS),
+    ("retain", FLAG),
+    ("ids", DATA),
+    ("share", TEXT),
+    ("pid", U16),
+    ("released", FLAG),
+)
+"""Only what is stored: the rest is the ledger's own, and ends with the process."""
 
 
 class ChangeRecord:
@@ -177,8 +246,8 @@ def message(publish: Publish, epoch: float) -> bytes:
     expires_at = publish.expires_at + epoch if publish.expires_at else 0.0
     marks = b""
     flags = publish.qos | (4 if publish.retain else 0)
-    if publish.uid or publish.stamp:
-        marks = u64(publish.uid) + u64(publish.stamp)
+    if publish.stamp:
+        marks = u64(0) + u64(publish.stamp)
         flags |= MARKED
     head = HEAD.pack(
         flags,
@@ -219,6 +288,14 @@ def publish_of(body: bytes, epoch: float) -> Publish:
     found.expiry_at = expiry_at
     found.expires_at = expires_at - epoch if expires_at else 0.0
     if flags & MARKED:
-        found.uid, _ = read_u64(body, HEAD_SIZE)
         found.stamp, _ = read_u64(body, HEAD_SIZE + 8)
     return found
+
+
+def shifted(body: bytes, by: float) -> bytes:
+    """A stored message whose times of day are those of another machine."""
+    expires_at = EXPIRES_AT.unpack_from(body, EXPIRES_AT_POS)[0] if len(body) >= HEAD_SIZE else 0.0
+    if not expires_at:
+        return body
+    patch = EXPIRES_AT.pack(expires_at + by)
+    return body[:EXPIRES_AT_POS] + patch + body[EXPIRES_AT_POS + EXPIRES_AT.size :]

@@ -19,10 +19,12 @@ from mhub.core.journal import (
     ChangeRecord,
     DeliveryRecord,
     MessageRecord,
+    Row,
     SessionRecord,
     SubscriptionRecord,
 )
 from mhub.core.limits import NEVER
+from mhub.wire.primitives import read_varint
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
@@ -82,6 +84,10 @@ class Ledger:
         batch.urgent = True
         return batch.number
 
+    def is_pending(self) -> bool:
+        """Whether the store does not have all yet."""
+        return self.under_way is not None or self.batch.touched()
+
     def hurry(self) -> None:
         """Do not let what has gathered wait any longer."""
         if self.batch.touched():
@@ -110,6 +116,21 @@ class Ledger:
         self._add(session.sid, session.last_seq, delivery)
         if delivery.group is not None and delivery.record is not None:
             delivery.record.share = delivery.group.full_name
+
+    def adopt(self, session: "Session", row: Row) -> None:
+        """A queued message that another store had."""
+        session.last_seq += 1
+        batch = self.batch
+        record = row.record
+        record.sid = session.sid
+        record.seq = session.last_seq
+        record.mid = 0
+        record.body = row.body
+        record.born = batch.number
+        record.batch = batch.number
+        batch.deliveries.append(record)
+        batch.size_bytes += OVERHEAD + len(row.body)
+        batch.urgent = True
 
     def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", spoken: str) -> None:
         """A message for a peer to keep; all of its line comes back at the start."""
@@ -226,16 +247,7 @@ class Ledger:
         if session.sid == 0:
             self.last_sid += 1
             session.sid = self.last_sid
-        record = SessionRecord(session.sid, session.client_id)
-        record.username = session.username
-        record.listener = session.listener
-        record.mount = session.mount
-        record.expiry_s = session.expiry_s
-        record.ends_at = session.ends_at + self.epoch if session.ends_at else 0.0
-        if session.will is not None:
-            record.will = journal.message(session.will, self.epoch)
-            record.will_delay_s = session.will_delay_s
-            record.will_at = session.will_at + self.epoch if session.will_at else 0.0
+        record = record_of(session, self.epoch)
         self.batch.sessions[session.sid] = record
         self._grow(len(record.will))
 
@@ -264,13 +276,9 @@ class Ledger:
         self._grow(0)
         session.sid = 0
 
-    def subscribed(self, name: str, subscription: "Subscription", identifier: int) -> None:
+    def subscribed(self, name: str, subscription: "Subscription") -> None:
         sid = subscription.session.sid
-        record = SubscriptionRecord(sid, name)
-        record.qos = subscription.qos
-        record.no_local = subscription.no_local
-        record.retain_as_published = subscription.retain_as_published
-        record.identifier = identifier
+        record = subscription_record(sid, name, subscription)
         self.batch.subscriptions[(sid, name)] = record
         self._grow(len(name))
 
@@ -299,6 +307,33 @@ class Ledger:
     def _grow(self, size: int) -> None:
         self.batch.size_bytes += OVERHEAD + size
         self.batch.urgent = True
+
+
+def record_of(session: "Session", epoch: float) -> SessionRecord:
+    """A session without subscriptions and messages; `epoch` makes the hub's time that of day."""
+    record = SessionRecord(session.sid, session.client_id)
+    record.username = session.username
+    record.listener = session.listener
+    record.mount = session.mount
+    record.expiry_s = session.expiry_s
+    record.epoch = session.epoch
+    record.began = session.began
+    record.ends_at = session.ends_at + epoch if session.ends_at else 0.0
+    if session.will is not None:
+        record.will = journal.message(session.will, epoch)
+        record.will_delay_s = session.will_delay_s
+        record.will_at = session.will_at + epoch if session.will_at else 0.0
+    return record
+
+
+def subscription_record(sid: int, name: str, subscription: "Subscription") -> SubscriptionRecord:
+    record = SubscriptionRecord(sid, name)
+    record.qos = subscription.qos
+    record.no_local = subscription.no_local
+    record.retain_as_published = subscription.retain_as_published
+    if subscription.ids:
+        record.identifier = read_varint(subscription.ids, 1, len(subscription.ids))[0]
+    return record
 
 
 def keeping_of(message: Publish) -> Keeping:

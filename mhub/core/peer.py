@@ -12,6 +12,9 @@ twice; and so is what a member of a shared subscription leaves behind, as its pu
 wait any more.
 
 QoS 0 has no number and is sent while there is room, and not at all while the link is down.
+
+Control records stand in the line like messages, each about one client's session: where they stand
+among the messages is what they are for (`mhub.cluster.migration`).
 """
 
 from collections import deque
@@ -41,12 +44,15 @@ CONFIRM: Final = 2
 QOS: Final = 3
 RETAIN: Final = 4
 STAMPED: Final = 8  # 8 bytes: when it was retained
-NAMED: Final = 16  # 8 bytes: uid; without it, the one after that of the last with QoS 1 or 2
 APART: Final = 32  # not for plain subscriptions
 SHARED: Final = 64  # a count, and the names of shared subscriptions that it is for
 PROPERTIES: Final = 128  # the PUBLISH is one of MQTT 5, else of 3.1.1
 
 BARE: Final = 0x30
+
+CONTROL: Final = 3
+"""In the place of flags, as QoS 3 would make no sense: a control record.  Then the sizes of client
+id (u16) and body (u32), and these."""
 
 PARCEL: Final = 64 * 1024
 """Bytes from which on a parcel is sent without waiting for more."""
@@ -77,6 +83,22 @@ class Nowhere:
 NOWHERE: Final = Nowhere()
 
 
+COPY: Final = 7
+"""In the place of flags: a copy of what another node has in its line to the same peer.  Then a size
+(u32), so much text (node, life and what its control records say, with newlines between), the number
+there (u64), a record."""
+
+
+class Origin:
+    """Where a copy has been taken from: a number in another node's line to the same peer."""
+
+    def __init__(self, node: str, life: str, n: int, controls: str) -> None:
+        self.node = node
+        self.life = life
+        self.n = n
+        self.controls = controls  # what the control records in front of it say, for the cluster
+
+
 class Entry(Delivery):
     """A message in the line to a peer."""
 
@@ -85,6 +107,8 @@ class Entry(Delivery):
         self.n = n  # 0: QoS 0
         self.plain = plain  # for whoever has subscribed there
         self.shares = shares  # and for one member of each of these groups
+        self.is_control = False  # no message: client id and body are in its topic and payload
+        self.origin: Origin | None = None  # if it is a copy
         self.after = 0  # it leaves when this batch is safe
         self.keeping: Keeping | None = None  # whose sender waits for the peer
         self.also: list[Keeping] | None = None  # others that do
@@ -95,7 +119,12 @@ class Entry(Delivery):
     def spoken(self) -> str:
         """Whom it is for, as the journal has it."""
         names = self.shares if self.shares is not None else []
-        return "\n".join(["+" if self.plain else "-", *names])
+        kind = "!" if self.is_control else "+" if self.plain else "-"
+        origin = self.origin
+        place = ["", "", "0", ""]
+        if origin is not None:
+            place = [origin.node, origin.life, str(origin.n), origin.controls]
+        return "\n".join([kind, self.message.sender, *place, *names])
 
 
 class Waiting:
@@ -126,6 +155,7 @@ class Peer:
         # What it wants, by its own word
         self.routes: dict[str, int] = {}
         self.clients: dict[str, int] = {}
+        self.remainders: dict[str, int] = {}
         # The line to it
         self.sid = 0
         self.life = ""
@@ -141,13 +171,13 @@ class Peer:
         self.out_bytes = 0
         self.out_first = 0
         self.out_next = 0
-        self.out_uid = 0  # of the last one in it that has a number
         self.parcels: deque[int] = deque()  # sizes of those that are not confirmed
         self.under_way_bytes = 0
         self.parcels_confirmed = 0
         # The line from it
         self.heard_life = ""
         self.heard_n = 0
+        self.early: dict[int, str] = {}  # numbers that came as copies -> life of the line
         self.safe_n = 0
         self.marks: deque[tuple[int, int]] = deque()  # (batch, number that is safe with it)
         self.parcels_heard = 0
@@ -186,19 +216,50 @@ class Peer:
         if self.full():
             self.dropped_full += 1
             return
-        hub = self.hub
+        entry = self._number(message, plain, shares)
+        if self.up and self.patient:
+            if message.journaled and self.hub.ledger is not None:
+                self._journal(entry)
+            entry.keeping = keeping_of(message)
+            entry.keeping.remote += 1
+        elif self.hub.ledger is not None:
+            self._journal(entry)
+        self._put(entry)
+
+    def put_control(self, client_id: str, body: bytes) -> None:
+        """A control record, which no bound holds back, and which outlives this process."""
+        message = Publish(client_id.encode("utf-8"), body, 1, False)
+        entry = self._number(message, False, None)
+        entry.is_control = True
+        if self.hub.ledger is not None:
+            self._journal(entry)
+        self._put(entry)
+
+    def unconfirmed(self) -> list[Entry]:
+        """What the peer may not have."""
+        return [e for line in (self.unacked, self.waiting) for e in line if e.n]
+
+    def put_copy(
+        self, message: Publish, plain: bool, shares: list[str] | None, origin: Origin
+    ) -> None:
+        """What another node has for the peer, too: it comes once, in front of what follows here."""
+        entry = self._number(message, plain, shares)
+        entry.origin = origin
+        if self.hub.ledger is not None:
+            self._journal(entry)
+        self._put(entry)
+
+    def _number(self, message: Publish, plain: bool, shares: list[str] | None) -> Entry:
         self.last_n += 1
         if self.last_n >= self.reserved:
             self.reserve()
         entry = Entry(self.last_n, message, plain, shares)
-        if self.reserve_after > hub.durable:
+        if self.reserve_after > self.hub.durable:
             entry.after = self.reserve_after
-        waits = self.up and self.patient
-        if hub.ledger is not None and (not waits or message.journaled):
-            self._journal(entry)
-        if waits:
-            entry.keeping = keeping_of(message)
-            entry.keeping.remote += 1
+        return entry
+
+    def _put(self, entry: Entry) -> None:
+        hub = self.hub
         self.queued += 1
         self.queued_bytes += entry.size()
         if self.up and not self.waiting and entry.after <= hub.durable and self._open():
@@ -243,15 +304,19 @@ class Peer:
             self.out_first = entry.n
         self.out_next = entry.n + 1
         self.unacked.append(entry)
-        self._write(entry.message, entry.plain, entry.shares)
+        if entry.is_control:
+            self._append(control_of(entry.message))
+        elif entry.origin is not None:
+            record = record_of(entry.message, entry.plain, entry.shares, self.hub.now)
+            self._append(copy_of(entry.origin) + record)
+        else:
+            self._write(entry.message, entry.plain, entry.shares)
 
     def _write(self, message: Publish, plain: bool, shares: list[str] | None) -> None:
         head = b""
         if message.qos or message.retain or message.properties or not plain or shares is not None:
-            head = head_of(message, plain, shares, self.out_uid)
+            head = head_of(message, plain, shares)
             wire = wire_of(message, self.hub.now)
-            if message.qos:
-                self.out_uid = message.uid
             self.out.append(head)
         else:
             known = message.frame_v3  # those who have subscribed here get the same
@@ -260,8 +325,12 @@ class Peer:
                 message.frame_v3 = known
             wire = known
         self.messages_sent += 1
-        self.out.append(wire)
-        self.out_bytes += len(head) + len(wire)
+        self.out_bytes += len(head)
+        self._append(wire)
+
+    def _append(self, data: bytes) -> None:
+        self.out.append(data)
+        self.out_bytes += len(data)
         if self.out_bytes >= PARCEL:
             self._cut()
 
@@ -277,7 +346,6 @@ class Peer:
         self.out = []
         self.out_bytes = 0
         self.out_first = 0
-        self.out_uid = 0
 
     def flush(self) -> None:
         """The end of a turn."""
@@ -365,15 +433,15 @@ class Peer:
         """Until the peer has all that was put so far."""
         if not self.up or not self.patient:
             return
-        line = self.waiting if self.waiting else self.unacked
-        for index in range(len(line) - 1, -1, -1):
-            entry = line[index]
-            if entry.n:
-                if entry.also is None:
-                    entry.also = []
-                entry.also.append(keeping)
-                keeping.remote += 1
-                return
+        # The last one with a number: all that waits may be QoS 0, which is not confirmed by itself.
+        for line in (self.waiting, self.unacked):
+            for entry in reversed(line):
+                if entry.n:
+                    if entry.also is None:
+                        entry.also = []
+                    entry.also.append(keeping)
+                    keeping.remote += 1
+                    return
 
     # Links come and go
 
@@ -428,13 +496,13 @@ class Peer:
                         self._journal(entry)
                     self._excuse(entry)
 
-    def last_put(self) -> int:
-        """The number of the last message that the peer may not have; 0: it has all."""
-        for line in (self.waiting, self.unacked):
-            for entry in reversed(line):
+    def confirmed_to(self) -> int:
+        """The number up to which the peer has all."""
+        for line in (self.unacked, self.waiting):
+            for entry in line:
                 if entry.n:
-                    return entry.n
-        return 0
+                    return entry.n - 1
+        return self.last_n
 
     def forget_line(self) -> int:
         """The peer is not to come back: drop what was kept for it; how many messages."""
@@ -460,23 +528,37 @@ class Peer:
         if numbered or self.owed >= OWED or self.owed_bytes >= self.limits.window_bytes // 4:
             self.confirm_due = True
         end = len(data)
-        uid = 0
         hub.source = self
         while pos < end:
             if data[pos] == BARE:
                 message, pos = read_bare(data, pos)
                 plain = True
                 shares: list[str] | None = None
+            elif data[pos] == CONTROL:
+                client_id, body, pos = read_control(data, pos)
+                if n > self.heard_n and hub.peers is not None:
+                    self.heard_n = n
+                    hub.peers.neighbours.control(self, client_id, body)
+                n += 1
+                continue
+            elif data[pos] == COPY:
+                origin, pos = read_origin(data, pos)
+                message, plain, shares, pos = read_record(data, pos, now)
+                if n > self.heard_n and hub.peers is not None:
+                    self.heard_n = n
+                    hub.peers.take_copy(message, plain, shares, origin)
+                    hub.source = self
+                n += 1
+                continue
             else:
-                message, plain, shares, pos = read_record(data, pos, now, uid)
+                message, plain, shares, pos = read_record(data, pos, now)
             if message.qos:
-                uid = message.uid
-                if n <= self.heard_n:
+                if n <= self.heard_n or (self.early and self._came_early(n)):
+                    self.heard_n = max(self.heard_n, n)
                     self.messages_doubled += 1
                     n += 1
                     continue
                 self.heard_n = n
-                hub.source_n = n
                 n += 1
             self.messages_received += 1
             hub.publish_from_peer(message, plain, shares)
@@ -494,6 +576,27 @@ class Peer:
             ledger.note("heard/" + self.name, f"{self.heard_life} {self.heard_n}")
         self.marks.append((ledger.mark(), self.heard_n))
 
+    def comes_early(self, life: str, n: int) -> bool:
+        """Whether a message of this line has not come; then it does now, as another's copy."""
+        if (life == self.heard_life and n <= self.heard_n) or self.early.get(n) == life:
+            return False
+        self.early[n] = life
+        self._note_early()
+        return True
+
+    def _came_early(self, n: int) -> bool:
+        if self.early.get(n) != self.heard_life:
+            return False
+        del self.early[n]
+        self._note_early()
+        return True
+
+    def _note_early(self) -> None:
+        ledger = self.hub.ledger
+        if ledger is not None:
+            text = " ".join([f"{n}/{life}" for n, life in self.early.items()])
+            ledger.note("early/" + self.name, text)
+
 
 def arrived(keeping: Keeping) -> None:
     """One peer less to wait for."""
@@ -504,11 +607,11 @@ def arrived(keeping: Keeping) -> None:
 
 def record_of(message: Publish, plain: bool, shares: list[str] | None, now: float) -> bytes:
     """A message as it crosses a link, by itself."""
-    return head_of(message, plain, shares, 0) + wire_of(message, now)
+    return head_of(message, plain, shares) + wire_of(message, now)
 
 
-def head_of(message: Publish, plain: bool, shares: list[str] | None, uid: int) -> bytes:
-    """Flags and what they announce; uid is that of the message before, 0: there is none."""
+def head_of(message: Publish, plain: bool, shares: list[str] | None) -> bytes:
+    """Flags and what they announce."""
     flags = message.qos
     head = b""
     if message.properties:
@@ -518,9 +621,6 @@ def head_of(message: Publish, plain: bool, shares: list[str] | None, uid: int) -
         if message.stamp:
             flags |= STAMPED
             head = u64(message.stamp)
-    if message.qos and message.uid != after_uid(uid):
-        flags |= NAMED
-        head += u64(message.uid)
     if not plain:
         flags |= APART
     if shares is not None:
@@ -529,8 +629,41 @@ def head_of(message: Publish, plain: bool, shares: list[str] | None, uid: int) -
     return BYTES[flags] + head if head else BYTES[flags]
 
 
-def after_uid(uid: int) -> int:
-    return uid + 1 if uid else 0
+def control_of(record: Publish) -> bytes:
+    client_id = record.topic_data
+    size = len(record.payload)
+    sizes = u16(len(client_id)) + u16(size >> 16) + u16(size & 0xFFFF)
+    return b"%b%b%b%b" % (BYTES[CONTROL], sizes, client_id, record.payload)
+
+
+def read_control(data: bytes, pos: int) -> tuple[str, bytes, int]:
+    """Client id, body, the place behind it."""
+    end = len(data)
+    client_size, pos = read_u16(data, pos + 1, end)
+    high, pos = read_u16(data, pos, end)
+    low, pos = read_u16(data, pos, end)
+    body_from = pos + client_size
+    stop = body_from + (high << 16 | low)
+    if stop > end:
+        raise malformed("a control record from a peer is cut off")
+    return data[pos:body_from].decode("utf-8"), data[body_from:stop], stop
+
+
+def copy_of(origin: Origin) -> bytes:
+    name = f"{origin.node}\n{origin.life}\n{origin.controls}".encode()
+    size = u16(len(name) >> 16) + u16(len(name) & 0xFFFF)
+    return b"%b%b%b%b" % (BYTES[COPY], size, name, u64(origin.n))
+
+
+def read_origin(data: bytes, pos: int) -> tuple[Origin, int]:
+    high, start = read_u16(data, pos + 1, len(data))
+    low, start = read_u16(data, start, len(data))
+    stop = start + (high << 16 | low)
+    if stop + 8 >= len(data):
+        raise malformed("a copy from a peer is cut off")
+    node, life, controls = data[start:stop].decode("utf-8").split("\n")
+    n, pos = read_u64(data, stop)
+    return Origin(node, life, n, controls), pos
 
 
 def wire_of(message: Publish, now: float) -> bytes:
@@ -565,20 +698,15 @@ def _read_names(data: bytes, pos: int, end: int) -> tuple[list[str], int]:
     return names, pos
 
 
-def read_record(
-    data: bytes, pos: int, now: float, last_uid: int = 0
-) -> tuple[Publish, bool, list[str] | None, int]:
+def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[str] | None, int]:
     """What head_of() and wire_of() wrote at pos: message, plain, shares, the place behind it."""
     end = len(data)
     flags = data[pos]
     pos += 1
     stamp = 0
-    uid = after_uid(last_uid) if flags & QOS else 0
     shares: list[str] | None = None
     if flags & STAMPED:
         stamp, pos = read_u64(data, pos)
-    if flags & NAMED:
-        uid, pos = read_u64(data, pos)
     if flags & SHARED:
         shares, pos = _read_names(data, pos, end)
     body, stop = _publish_at(data, pos)
@@ -587,7 +715,6 @@ def read_record(
     message.qos = flags & QOS
     message.retain = flags & RETAIN != 0
     message.stamp = stamp
-    message.uid = uid
     if message.expiry_s >= 0:
         message.expires_at = now + message.expiry_s
     return message, flags & APART == 0, shares, stop

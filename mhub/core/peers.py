@@ -6,8 +6,10 @@
         f FILTER             somebody here has subscribed: 1, + 2 if a lasting session has
         s $share/NAME/FILTER a group has members here: 1, + 2 if one of them lasts, + 4 for each
                              that is connected
-        c CLIENT_ID          the session is here: twice the stamp of its last CONNECT, + 1 while the
-                             client is connected
+        c CLIENT_ID          the session is here, or claimed: twice the epoch of the claim, + 1
+                             while the client is connected
+        r CLIENT_ID          a session that was given away may still get messages here: the epoch of
+                             the claim that it was given to
 
     forward() a message, once to each peer that wants it; what came from a peer goes no further
 
@@ -20,7 +22,7 @@ from zlib import crc32
 
 from mhub.core.hlc import Clock
 from mhub.core.ledger import Keeping
-from mhub.core.peer import Entry, Peer, PeerLimits, Waiting
+from mhub.core.peer import Entry, Origin, Peer, PeerLimits, Waiting
 from mhub.core.ports import Neighbours
 from mhub.core.router import Route, reserved
 from mhub.core.shared import Group
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 FILTER: Final = "f"
 SHARE: Final = "s"
 CLIENT: Final = "c"
+REMAINDER: Final = "r"
 
 WANTED: Final = 1
 LASTING: Final = 2
@@ -43,8 +46,6 @@ LOG: Final = 20_000
 
 SHARES: Final = 255
 """Names of groups that one record can carry."""
-
-UID_BITS: Final = 40
 
 
 class Change:
@@ -91,18 +92,10 @@ class Peers:
         self.routes = 0  # of the table's names
         self.number = 0
         self.log: deque[Change] = deque()
-        self.last_uid = 0
         self.boot = 0  # how many times the node began with this store, this time included
         self.boot_after = 0  # that is safe with this batch
         self.notes: dict[str, str] = {}  # what the store had at the start
-        self.names = 0  # of messages that are remembered, of all sessions that are divided
-        self.max_names = 1_000_000
-        self.names_dropped = 0
-        self.moving = 0  # sessions that move here or from here
-
-    def start(self, uid_tag: int) -> None:
-        """Names of messages begin with a number that is this process's own."""
-        self.last_uid = uid_tag << UID_BITS
+        self.migrating = 0  # sessions that migrate to here or from here
 
     # Who there is
 
@@ -138,12 +131,14 @@ class Peers:
         """As if it had never been; how many messages were kept for it."""
         self.withdraw(peer, True)
         peer.clients = {}
+        peer.remainders = {}
         dropped = peer.forget_line()
         ledger = self.hub.ledger
         if ledger is not None:
             ledger.end_line(peer.sid)
             ledger.note("line/" + peer.name, "")
             ledger.note("heard/" + peer.name, "")
+            ledger.note("early/" + peer.name, "")
         del self.peers[peer.name]
         self.all.remove(peer)
         self.past.add(peer)
@@ -160,20 +155,20 @@ class Peers:
             self.table[name] = value
         else:
             del self.table[name]
-        if not name.startswith(CLIENT) and (not old or not value):
+        if not name.startswith((CLIENT, REMAINDER)) and (not old or not value):
             self.routes += 1 if value else -1
         self.number += 1
         self.log.append(Change(self.number, name, value))
         if len(self.log) > LOG:
             self.log.popleft()
 
-    def own(self, client_id: str, stamp: int, live: bool) -> None:
-        """A client's session is here."""
+    def own(self, client_id: str, epoch: int, live: bool) -> None:
+        """A client's session is here, or claimed."""
         if self.sessions:
-            self.announce(CLIENT + client_id, stamp << 1 | (1 if live else 0))
+            self.announce(CLIENT + client_id, epoch << 1 | (1 if live else 0))
 
-    def owned_since(self, client_id: str) -> int:
-        """The stamp under which a client's session is ours; 0: it is not."""
+    def own_epoch(self, client_id: str) -> int:
+        """The epoch under which a client's session is ours; 0: it is not."""
         return self.table.get(CLIENT + client_id, 0) >> 1
 
     def interest(self, topic_filter: str, leaf: "Leaf | None") -> None:
@@ -234,6 +229,13 @@ class Peers:
                 peer.clients.pop(rest, None)
             self.neighbours.owned(peer, rest, value)
             return
+        if kind == REMAINDER:
+            if value:
+                peer.remainders[rest] = value
+            else:
+                peer.remainders.pop(rest, None)
+            self.neighbours.remains(peer, rest, value)
+            return
         if kind != FILTER and kind != SHARE:
             return  # a newer release may have more kinds
         old = peer.routes.get(name, 0)
@@ -278,24 +280,7 @@ class Peers:
         A client that could not get its session may have another one here and go back to the first.
         It must not take a message of the one for a message of the other.
         """
-        self.last_uid += 1
-        return crc32(f"{self.last_uid} {client_id}".encode()) % 65535
-
-    def elsewhere(self, client_id: str) -> bool:
-        """Whether another node, there or not, has or had a session of this name."""
-        if self.sessions:
-            for peer in self.all:
-                if client_id in peer.clients:
-                    return True
-        return False
-
-    def latest(self, client_id: str) -> int:
-        """The highest stamp under which any other node has a session of this name."""
-        latest = 0
-        if self.sessions:
-            for peer in self.all:
-                latest = max(latest, peer.clients.get(client_id, 0) >> 1)
-        return latest
+        return crc32(f"{self.hub.token()} {client_id}".encode()) % 65535
 
     def some_away(self) -> bool:
         """Whether there are nodes that cannot be asked."""
@@ -361,25 +346,30 @@ class Peers:
                 chosen.setdefault(peer, []).append(group.full_name)
         return chosen
 
-    def name(self, message: Publish) -> int:
-        """A message's name in the cluster."""
-        if not message.uid:
-            self.last_uid += 1
-            message.uid = self.last_uid
-        return message.uid
-
     def pass_on(self, message: Publish, group: Group) -> bool:
         """A message of a group that has no members here any more; False if no node has any."""
         peer = group.choose_peer(False) if group.peers is not None else None
         if peer is None:
             return False
-        self.name(message)
         message.journaled = True  # its sender may have been told that it is safe here
         peer.put(message, False, [group.full_name])
         return True
 
+    def take_copy(
+        self, message: Publish, plain: bool, shares: list[str] | None, origin: Origin
+    ) -> None:
+        """A message that another node has for this one, too, and that may have come from there."""
+        if origin.node == self.node:
+            return
+        peer = self.meet(origin.node)
+        if peer.comes_early(origin.life, origin.n):
+            self.hub.source = peer
+            self.hub.source_controls = origin.controls
+            self.hub.publish_from_peer(message, plain, shares)
+            self.hub.source_controls = ""
+
     def flush(self) -> None:
-        if self.moving:
+        if self.migrating:
             self.neighbours.turn()
         for peer in self.all:
             if peer.up:

@@ -2,10 +2,12 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from mhub.core.journal import Batch
+from mhub.core.journal import Batch, Row
+from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
+    from mhub.core.delivery import Subscription
     from mhub.core.peer import Peer
     from mhub.core.session import Session
 
@@ -65,17 +67,33 @@ class Neighbours(Protocol):
     def claim(self, connection: "Connection") -> bool:
         """Whether a CONNECT has to wait for what other nodes have of its session.
 
-        Then Admission.welcome() goes on with it, or the connection is closed.
+        Then its connection is WAITING, until Admission.welcome() goes on with it or it is closed.
         """
 
-    def divided(self, session: "Session") -> None:
-        """A session begins here, while another node has an older one of the same client."""
+    def control(self, peer: "Peer", client_id: str, body: bytes) -> None:
+        """A control record came, between the messages of a peer."""
+
+    def loaded(self, session: "Session", rows: list[Row]) -> None:
+        """Messages of a frozen session, which the journal was asked for."""
+
+    def ended(self, session: "Session") -> None:
+        """A session is over."""
 
     def turn(self) -> None:
-        """Go on with the sessions that move."""
+        """Go on with the sessions that migrate."""
 
-    def owned(self, peer: "Peer", client_id: str, stamp: int) -> None:
-        """A peer has the session of a client, or (0) has it no more."""
+    def owned(self, peer: "Peer", client_id: str, value: int) -> None:
+        """A peer has the session of a client, or claims it, or (0) does not any more."""
+
+    def remains(self, peer: "Peer", client_id: str, epoch: int) -> None:
+        """A peer may get messages for a session that it had, or (0) does not any more."""
+
+
+class Intake(Protocol):
+    """What decides for a session which messages are for it, while that is a question."""
+
+    def admits(self, message: Publish, qos: int, subscription: "Subscription") -> bool:
+        """Whether the session takes it now; False: it is not for it, or was put aside."""
 
 
 class Authorizer(Protocol):

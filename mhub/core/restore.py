@@ -4,14 +4,13 @@ from collections.abc import Callable
 from typing import Final
 
 from mhub.core.delivery import Subscription
-from mhub.core.divided import NAMES, TOOK, Taken
 from mhub.core.hub import Hub
 from mhub.core.journal import Contents, StoredSession, publish_of
 from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
-from mhub.core.peer import Entry
+from mhub.core.peer import Entry, Origin
 from mhub.core.peers import FILTER, SHARE, Peers
-from mhub.core.session import HOLLOW, STAMP, Session
+from mhub.core.session import STATE_LOST, Session
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
@@ -22,8 +21,12 @@ BOOT_BITS: Final = 36
 """So many bits of the numbers of messages are free for one life of the node.  With those for its
 lives they are 53 or less, as all have to fit into the numbers of Redis."""
 
-RESTORED: Final = 1
-"""The stamp of a session that was stored by a hub without a cluster."""
+FIRST: Final = 1
+"""The epoch of a session that was stored by a hub without a cluster."""
+
+ARRIVING: Final = "arriving/"
+"""Notes with the number of a session that is not here as a whole yet: another node has all of it,
+and gives it again."""
 
 
 def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) -> None:
@@ -35,25 +38,33 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         hub.peers.boot = int(contents.notes.get(BOOT, 0)) + 1
         hub.peers.boot_after = ledger.batch.number
         ledger.note(BOOT, str(hub.peers.boot))
+    arriving = {
+        int(text): name for name, text in contents.notes.items() if name.startswith(ARRIVING)
+    }
     for stored in contents.sessions:
+        sid = stored.record.sid
+        if sid in arriving:
+            ledger.batch.ended.append(sid)
+            ledger.note(arriving[sid], "")
+            continue
         if stored.record.client_id.startswith(PEER):
             if hub.peers is not None:
                 _line(hub, hub.peers, stored, contents.notes, ledger.epoch)
             continue
-        session = _session(hub, stored, limits_of(stored.record.listener))
+        session = revive(hub, stored, limits_of(stored.record.listener))
+        session.sid = sid
+        session.last_seq = stored.last_seq
+        session.state_lost = STATE_LOST + session.client_id in contents.notes
         hub.sessions[session.client_id] = session
         if hub.peers is not None and hub.peers.sessions:
-            stamp, _, known = contents.notes.get(STAMP + session.client_id, "").partition(" ")
-            session.stamp = int(stamp or RESTORED)
-            session.known = int(known or 0)
-            hub.peers.clock.saw(session.stamp)
+            session.epoch = max(session.epoch, FIRST)
+            hub.peers.clock.saw(session.epoch)
             session.last_pid = hub.peers.first_pid(session.client_id)
             # Another node may remember numbers of messages that are gone from the store.
             session.last_seq = max(session.last_seq, hub.peers.boot << BOOT_BITS)
-            session.restored = True
-            session.hollow = HOLLOW + session.client_id in contents.notes
-            hub.peers.own(session.client_id, session.stamp, False)
-        _subscriptions(hub, session, stored)
+            hub.peers.own(session.client_id, session.epoch, False)
+        for subscription in session.subscriptions.values():
+            hub.router.add(subscription)
         _messages(session, stored, ledger.epoch)
         _deadlines(hub, session, stored, ledger)
         if session.shares:
@@ -69,27 +80,8 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         elif hub.peers is not None:
             hub.retained.recall_tomb(message)
     if hub.peers is not None:
-        _divided(hub, contents.notes)
         hub.peers.notes = contents.notes
         hub.peers.clock.saw(hub.retained.last_stamp())
-
-
-def _divided(hub: Hub, notes: dict[str, str]) -> None:
-    """What may come to clients again, and what was taken of sessions from other nodes."""
-    for name, text in notes.items():
-        if name.startswith(NAMES):
-            client_id, _, uid = name[len(NAMES) :].rpartition("/")
-            session = hub.sessions.get(client_id)
-            if session is not None:
-                divided = session.divided or session.divide()
-                divided.recall_name(int(uid, 16))
-                if session.spilled:
-                    divided.twins.add(int(uid, 16))  # it may be in the queue
-        elif name.startswith(TOOK):
-            client_id, node, number = name[len(TOOK) :].rsplit("/", 2)
-            session = hub.sessions.get(client_id)
-            if session is not None:
-                (session.divided or session.divide()).taken[f"{node}/{number}"] = Taken(text)
 
 
 def _line(
@@ -101,6 +93,9 @@ def _line(
     heard = notes.get("heard/" + name, "")
     peer = peers.recall(name, stored.record.sid, life or hub.token(), int(reserved or 0), heard)
     peer.reserve()
+    for item in notes.get("early/" + name, "").split():
+        early_n, _, early_life = item.partition("/")
+        peer.early[int(early_n)] = early_life
     for record in stored.subscriptions:
         kind = SHARE if record.name.startswith("$share/") else FILTER
         peers.learn_again(peer, kind + record.name)
@@ -113,43 +108,46 @@ def _line(
             continue
         keeping = keeping_of(message)
         keeping.unsettled = 1
-        spoken = row.record.share.split("\n")
-        entry = Entry(row.record.seq, message, spoken[0] == "+", spoken[1:] or None)
+        kind, sender, node, life, n, controls, *names = row.record.share.split("\n")
+        entry = Entry(row.record.seq, message, kind == "+", names or None)
         entry.record = row.record
+        entry.is_control = kind == "!"
+        message.sender = sender
+        if node:
+            entry.origin = Origin(node, life, int(n), controls)
         peers.revive(peer, entry)
 
 
-def _session(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
+def revive(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
+    """A session as it was kept or transferred: its state and subscriptions, which are not routed
+    yet, but no messages and no deadlines."""
     record = stored.record
     session = Session(hub, record.client_id, limits)
-    session.sid = record.sid
     session.username = record.username
     session.listener = record.listener
     session.mount = record.mount
     session.expiry_s = record.expiry_s
-    session.last_seq = stored.last_seq
+    session.epoch = record.epoch
+    session.began = record.began
+    for subscribed in stored.subscriptions:
+        share, topic_filter = split_share(subscribed.name)
+        subscription = Subscription(session, session.mount + topic_filter, share)
+        subscription.qos = subscribed.qos
+        subscription.no_local = subscribed.no_local
+        subscription.retain_as_published = subscribed.retain_as_published
+        subscription.lasting = subscribed.qos > 0 and session.expiry_s > 0
+        if subscribed.identifier:
+            number = subscribed.identifier
+            subscription.ids = properties.number(properties.SUBSCRIPTION_ID, number)
+        if share:
+            session.shares = True
+        session.subscriptions[subscribed.name] = subscription
+    for pid in stored.incoming:
+        session.incoming[pid] = False
     return session
 
 
-def _subscriptions(hub: Hub, session: Session, stored: StoredSession) -> None:
-    for record in stored.subscriptions:
-        share, topic_filter = split_share(record.name)
-        subscription = Subscription(session, session.mount + topic_filter, share)
-        subscription.qos = record.qos
-        subscription.no_local = record.no_local
-        subscription.retain_as_published = record.retain_as_published
-        subscription.lasting = record.qos > 0 and session.expiry_s > 0
-        if record.identifier:
-            subscription.ids = properties.number(properties.SUBSCRIPTION_ID, record.identifier)
-        if share:
-            session.shares = True
-        session.subscriptions[record.name] = subscription
-        hub.router.add(subscription)
-
-
 def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
-    for pid in stored.incoming:
-        session.incoming[pid] = False
     # PUBRELs come again in the order of their PUBRECs, which is not known: in that of the messages.
     for row in stored.inflight:
         delivery = session.revive(row, epoch)
@@ -158,11 +156,6 @@ def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
             if session.hub.peers is None:
                 session.last_pid = row.record.pid
     session.spilled = stored.queued
-    if session.hub.peers is not None and session.inflight and session.spilled:
-        divided = session.divide()  # a part of it may have been on its way from another node
-        for delivery in session.inflight.values():
-            if delivery.message.uid:
-                divided.twins.add(delivery.message.uid)
     session.queued_bytes = stored.queued_bytes
     session.hub.queued_bytes += stored.queued_bytes
 

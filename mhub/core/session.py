@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from mhub.core import limits
 from mhub.core.delivery import Delivery, Subscription
-from mhub.core.divided import Divided
-from mhub.core.journal import Row, publish_of
+from mhub.core.journal import DeliveryRecord, Row, publish_of
 from mhub.core.ledger import Keeping
 from mhub.core.limits import Limits
+from mhub.core.ports import Intake
 from mhub.core.shared import Group
 from mhub.core.timers import Timed
 from mhub.wire.packets import PUBREL
@@ -33,11 +33,8 @@ if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
 
-STAMP: Final = "stamp/"
-"""Notes about when a session's client had connected, on the cluster's clock, begin so."""
-
-HOLLOW: Final = "hollow/"
-"""Notes about sessions whose state is on another node begin so."""
+STATE_LOST: Final = "lost/"
+"""Notes about sessions whose client is to be told Session Present 0 begin so."""
 
 SNAPSHOT: Final = 100_000
 """So many retained messages may wait for one session; more are looked up when these are out."""
@@ -79,18 +76,20 @@ class Session(Timed):
         self.spilled = 0  # messages behind those of `queue`, in the store alone
         self.tail_seq = 0  # the last one that is not among them
         self.loading = False  # the next of them are on their way
+        self.stale_load = False  # they are not wanted any more
+        self.aside: set[int] = set()  # seqs of what the store has, but the queue has not
         self.feeds: deque[Feed] | None = None  # retained messages for new subscriptions
         self.feeding = 0  # how many they are
         self.later: dict[str, Subscription] | None = None  # ... of which nothing is looked up yet
         self.incoming: dict[int, bool] = {}  # QoS 2 packet ids that wait for PUBREL: came just now?
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
-        self.stamp = 0  # of its last CONNECT, on the cluster's clock
-        self.known = 0  # the highest other stamp of this client that was known then
-        self.divided: Divided | None = None  # while other nodes have a part of it
-        self.leaving = False  # it is on its way to another node
-        self.hollow = False  # another node has what the client knows of it
-        self.restored = False  # it comes from the store, and its client was not here since
+        self.epoch = 0  # of the claim under which it is held
+        self.began = 0  # the epoch with which it began anew
+        self.clean = False  # it began with a clean start
+        self.frozen = False  # nothing passes between it and a client any more
+        self.intake: Intake | None = None  # decides what is for it, where that is a question
+        self.state_lost = False  # it is not what its client knows: that is told so
         self.will: Publish | None = None
         self.will_delay_s = 0
         self.will_at = 0.0
@@ -113,8 +112,7 @@ class Session(Timed):
     def deliver(self, message: Publish, qos: int, subscription: Subscription) -> None:
         """Take a message over: send it now, or keep it as long as it takes."""
         self.hub.work += 1
-        divided = self.divided
-        if divided is not None and qos and message.uid and not divided.first(message.uid):
+        if self.intake is not None and not self.intake.admits(message, qos, subscription):
             return
         retain = message.retain and subscription.retain_as_published
         connection = self.connection
@@ -128,12 +126,6 @@ class Session(Timed):
                 return
         delivery = Delivery(message, qos, retain, subscription.ids)
         delivery.group = subscription.group
-        if divided is not None and divided.late is not None and not self.spilled:
-            # Behind what another node still has for this session; safe, but without its place.
-            if self.sid:
-                self.hub.book().add(self, delivery)
-            divided.late.append(delivery)
-            return
         if qos and self.ready():
             if self.sid:
                 self.hub.book().add(self, delivery)
@@ -143,19 +135,46 @@ class Session(Timed):
             if self.waiting() and connection is not None:
                 self.hub.continue_later(connection)
 
-    def stands_back(self) -> bool:
-        """Whether another node's part has to come first."""
-        return self.divided is not None and self.divided.late is not None
+    # What the client knows
 
-    def complete(self) -> None:
-        """Another node has given all it had: what came meanwhile takes its place."""
-        divided = self.divided
-        if divided is not None and divided.late is not None:
-            for delivery in divided.late:
-                self._queue_again(delivery)
-            divided.late = None
+    def reset_state(self) -> None:
+        """It is not what the client knows any more: what was in flight waits, as if never sent."""
+        inflight = list(self.inflight.values())
+        self.inflight = {}
+        for pid in self.incoming:
+            if self.sid:
+                self.hub.book().incoming(self, pid, False)
+        self.incoming = {}
+        waiting: list[Delivery] = []
+        for delivery in inflight:
+            if delivery.released:
+                self._discard(delivery)  # the client has it
+            elif self.spilled:
+                self.requeue(delivery)  # a place in front, the store cannot give it
+            else:
+                if delivery.record is not None:
+                    self.hub.book().sent(delivery, 0)
+                waiting.append(delivery)
+        self._put_back(waiting)
 
-    def _queue_again(self, delivery: Delivery) -> None:
+    def lose_state(self, lost: bool) -> None:
+        """Whether a client that comes is told that its session is gone."""
+        if lost != self.state_lost:
+            self.state_lost = lost
+            if self.sid:
+                self.hub.book().note(STATE_LOST + self.client_id, "1" if lost else "")
+
+    def put_aside(self, delivery: Delivery) -> None:
+        """It is for the queue later: requeue() puts it there."""
+        if self.sid:
+            self.hub.book().add(self, delivery)
+            self.aside.add(self.last_seq)
+
+    def drop_aside(self, delivery: Delivery) -> None:
+        """What was put aside is not for it after all."""
+        self._discard(delivery)
+
+    def requeue(self, delivery: Delivery) -> None:
         """A delivery that the store has takes its place at the end of the queue."""
         again = Delivery(delivery.message, delivery.qos, delivery.retain, delivery.ids)
         again.group = delivery.group
@@ -163,167 +182,17 @@ class Session(Timed):
         self.enqueue(again)
         self._discard(delivery)  # only now, so that it is kept at all times
 
-    # To another node and back
-
-    def divide(self) -> Divided:
-        """From now on, messages may come on two ways: know them by their names."""
-        divided = self.divided
-        if divided is None:
-            divided = self.divided = Divided(self)
-        waiting = list(self.queue) if self.queue is not None else []
-        for delivery in waiting + list(self.inflight.values()):
-            # A retained message came for a subscription: the same one as a new one counts, too.
-            if delivery.message.uid and not delivery.fed:
-                divided.add(delivery.message.uid)
-        return divided
-
-    def unite(self) -> None:
-        """All of it is here, and nothing of it can come again."""
-        if self.divided is not None:
-            self.divided.forget()
-            self.divided = None
-
-    def demote(self, inflight: dict[int, Delivery]) -> None:
-        """What was in flight is not what the client knows any more: it waits, as if never sent."""
-        waiting: list[Delivery] = []
-        for delivery in inflight.values():
-            if delivery.released:
-                self._name(delivery)
-                self._discard(delivery)
-            elif self.spilled:
-                self._queue_again(delivery)  # a place in front, the store cannot give it
-            else:
-                if delivery.record is not None:
-                    self.hub.book().sent(delivery, 0)
-                waiting.append(delivery)
-        self.take_again(waiting)
-
-    def forget_incoming(self) -> None:
-        if self.sid:
-            for pid in self.incoming:
-                self.hub.book().incoming(self, pid, False)
-        self.incoming = {}
-
-    def give_up_state(self) -> None:
-        """What the client knows of its session is not what is here: forget the packet ids."""
-        inflight = self.inflight
-        self.inflight = {}
-        self.demote(inflight)
-        self.forget_incoming()
-
-    def stand_back(self) -> None:
-        """Other nodes have a part of it: what is in the queue waits behind what comes from them."""
-        late: list[Delivery] = []
-        self.divide().late = late
-        while self.queue is not None and not self.spilled:
-            late.append(self._take())
-
-    def give(self) -> Delivery | None:
-        """The next message of the queue, for another node; None: there is none at hand.
-
-        Not before it is safe here, with what keeps its sender's QoS 2 from being taken twice.
-        """
-        delivery: Delivery | None = None
-        if self.queue is not None and self.is_safe(self.queue[0]):
-            delivery = self._take()
-        self.refill()
-        return delivery
-
-    def is_safe(self, delivery: Delivery) -> bool:
-        record = delivery.record
-        return record is None or record.born <= self.hub.durable
-
-    def take_again(self, given: list[Delivery]) -> None:
-        """They are still ours, in front of all others."""
-        if not given:
+    def _put_back(self, deliveries: list[Delivery]) -> None:
+        """In front of all others."""
+        if not deliveries:
             return
         if self.queue is None:
             self.queue = deque()
-        for delivery in reversed(given):
+        for delivery in reversed(deliveries):
             self.queue.appendleft(delivery)
             self._count(len(delivery.message.payload) + len(delivery.message.topic_data))
             if delivery.qos == 0:
                 self.queued_qos0 += 1
-
-    def learn_names(self, names: list[int]) -> None:
-        """The client has these: they are not for it, if they came here, too."""
-        divided = self.divided
-        if divided is None:
-            return
-        if divided.late is not None:
-            known = set(names)
-            late = divided.late
-            divided.late = [d for d in late if d.message.uid not in known]
-            for delivery in late:
-                if delivery.message.uid in known:
-                    self._discard(delivery)
-        for uid in names:
-            if self.spilled or (self.queue is not None and not divided.seen.get(uid, True)):
-                divided.twins.add(uid)  # it may be in the queue, which is sent later
-            divided.name(uid)
-
-    def _name(self, delivery: Delivery) -> None:
-        """The client has it."""
-        if self.divided is not None and not delivery.fed:
-            self.divided.name(delivery.message.uid)
-
-    def stamped(self, stamp: int, known: int) -> None:
-        """What is here is what the client knows since that CONNECT."""
-        self.stamp = stamp
-        self.known = known
-        if self.sid and stamp:
-            self.hub.book().note(STAMP + self.client_id, f"{stamp} {known}")
-
-    def hollow_out(self, hollow: bool) -> None:
-        """Whether a client that comes here has to be told that its session is gone."""
-        if hollow != self.hollow:
-            self.hollow = hollow
-            if self.sid:
-                self.hub.book().note(HOLLOW + self.client_id, "1" if hollow else "")
-
-    def in_doubt(self, stamp: int) -> None:
-        """What is here may not be what the client knows, and what comes with that stamp, neither.
-
-        So only a CONNECT after this one ends the doubt: no part has a stamp that is higher by one.
-        """
-        self.give_up_state()
-        self.hollow_out(True)
-        self.stamped(stamp + 1, stamp)
-
-    def let_go(self, delivery: Delivery) -> None:
-        """Another node has it now, for good."""
-        self._discard(delivery)
-
-    def receive(self, delivery: Delivery, pid: int, released: bool) -> None:
-        """A message that another node had for this session."""
-        divided = self.divided
-        assert divided is not None
-        uid = delivery.message.uid
-        # If the client is not back yet, it goes on with the packet ids that it knows.
-        known = pid != 0 and divided.late is not None and pid not in self.inflight
-        if uid and not delivery.fed:
-            if uid in divided.seen:
-                if not known or (divided.seen[uid] and not released):
-                    return
-                divided.twins.add(uid)
-            elif self.spilled:
-                divided.twins.add(uid)  # what the store alone has of the queue is not known by name
-            divided.add(uid)
-        if known:
-            delivery.released = released
-            if self.sid:
-                book = self.hub.book()
-                book.add(self, delivery)
-                book.sent(delivery, pid)
-                if released:
-                    book.released(delivery)
-            self.inflight[pid] = delivery
-        elif released:
-            self._name(delivery)
-        else:
-            self.enqueue(delivery)
-            if self.waiting() and self.connection is not None:
-                self.hub.continue_later(self.connection)
 
     def _send(self, delivery: Delivery) -> None:
         """The first PUBLISH of a QoS 1 or 2 delivery, with a free packet id [MQTT-2.2.1-4]."""
@@ -367,10 +236,8 @@ class Session(Timed):
         if self.sid and (delivery.qos or self.connection is None):
             book = self.hub.book()
             book.add(self, delivery)
-            # What a shared group may take over is at hand, but for what comes back after a start;
-            # and so is all while another node still has a part that comes in front of it.
-            at_hand = self.shares or self.stands_back()
-            if self.spilled or (self.queued() >= book.window and not at_hand):
+            # What a shared group may take over is at hand, but for what comes back after a start.
+            if self.spilled or (self.queued() >= book.window and not self.shares):
                 if not self.spilled:
                     self.tail_seq = self.last_seq - 1
                 self.spilled += 1
@@ -379,7 +246,7 @@ class Session(Timed):
         elif self.spilled:
             self.hub.stats.dropped_queue_full += 1  # QoS 0, and the client is far behind
             return
-        self._keep(delivery)
+        self.keep(delivery)
 
     def queued(self) -> int:
         """How many messages wait."""
@@ -390,7 +257,13 @@ class Session(Timed):
         self.queued_bytes += size
         self.hub.queued_bytes += size
 
-    def _keep(self, delivery: Delivery) -> None:
+    def page_out(self, record: DeliveryRecord) -> None:
+        """A message behind all others, in the store alone."""
+        self.spilled += 1
+        self._count(record.size_bytes)
+
+    def keep(self, delivery: Delivery) -> None:
+        """Behind all others, whatever the bounds are."""
         if self.queue is None:
             self.queue = deque()
         self.queue.append(delivery)
@@ -402,7 +275,8 @@ class Session(Timed):
         while self._full(size):
             self.hub.stats.dropped_queue_full += 1
             policy = self.limits.queue_full
-            if policy == limits.DROP_OLDEST and delivery.qos and self.queue is not None:
+            oldest = policy == limits.DROP_OLDEST and not self.frozen
+            if oldest and delivery.qos and self.queue is not None:
                 self._discard(self._take())
                 self.refill()
                 continue
@@ -450,27 +324,48 @@ class Session(Timed):
 
     def portion(self) -> int:
         """How much of the queue is to be at hand: much, if somebody takes it."""
-        busy = self.connection is not None or self.leaving
-        return LOAD_MESSAGES if busy else self.hub.book().window
+        return LOAD_MESSAGES if self.connection is not None else self.hub.book().window
 
     def take_back(self, rows: list[Row]) -> None:
         """Messages from the store: they are next."""
         epoch = self.hub.book().epoch
-        divided = self.divided
-        inflight: set[int] = set()
-        if divided is not None:
-            inflight = {d.message.uid for d in self.inflight.values() if not d.fed}
         for row in rows:
             record = row.record
             self.tail_seq = record.seq
+            if record.seq in self.aside:
+                self.aside.discard(record.seq)
+                continue
             self.spilled -= 1
             self._count(-record.size_bytes)
             found = self.revive(row, epoch)
             if found is not None:
-                uid = found.message.uid
-                if divided is not None and uid and uid in inflight and not found.fed:
-                    divided.twins.add(uid)  # it came from another node, with its packet id
-                self._keep(found)
+                self.keep(found)
+
+    def forget_load(self) -> None:
+        """What the store was asked for is not wanted any more."""
+        self.stale_load = self.loading
+
+    def clear_sent(self) -> None:
+        """Forget what was in flight, and retained replay."""
+        for delivery in self.inflight.values():
+            self._discard(delivery)
+        self.inflight = {}
+        self.feeds = None
+        self.feeding = 0
+        self.later = None
+
+    def clear(self) -> None:
+        """Forget all messages; what the store has goes with the session."""
+        self.hub.queued_bytes -= self.queued_bytes
+        self.queued_bytes = 0
+        self.queued_qos0 = 0
+        self.queue = None
+        self.spilled = 0
+        self.inflight = {}
+        self.incoming = {}
+        self.feeds = None
+        self.feeding = 0
+        self.later = None
 
     def give_up_spilled(self) -> None:
         """What should be in the store is not."""
@@ -527,8 +422,6 @@ class Session(Timed):
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
                 self._discard(delivery)
-            elif self.divided is not None and self._came_already(delivery):
-                self._discard(delivery)  # it came on another way
             elif delivery.qos:
                 self._send(delivery)
             else:
@@ -536,16 +429,8 @@ class Session(Timed):
                 self._discard(delivery)
         if self.spilled:
             self.refill()
-        elif self.queue is None and self.divided is not None:
-            self.divided.twins.clear()
         if self.waiting():
             self.hub.continue_later(connection)
-
-    def _came_already(self, delivery: Delivery) -> bool:
-        """Whether the client has it on another way."""
-        divided = self.divided
-        uid = delivery.message.uid
-        return divided is not None and uid != 0 and not delivery.fed and divided.has(uid)
 
     def waiting(self) -> bool:
         """Whether pump() would find something that may be sent now."""
@@ -664,6 +549,17 @@ class Session(Timed):
                 connection.publish(message, 0, 0, True, feed.subscription.ids, False, 0)
         return sent
 
+    def replay(self) -> list[tuple[Subscription, Publish]]:
+        """Retained messages that are still to be sent."""
+        while self.later is not None:
+            self._look_up_next()
+        found: list[tuple[Subscription, Publish]] = []
+        if self.feeds is not None:
+            for feed in self.feeds:
+                for message in reversed(feed.messages):
+                    found.append((feed.subscription, message))
+        return found
+
     def _look_up_next(self) -> None:
         if self.later is not None:
             subscription = self.later.pop(next(iter(self.later)))
@@ -684,8 +580,6 @@ class Session(Timed):
     def _settle(self, pid: int, delivery: Delivery) -> None:
         """A delivery is over; its place in the window is free for the next."""
         del self.inflight[pid]
-        if self.divided is not None:
-            self._name(delivery)
         if delivery.record is not None:
             self.hub.book().remove(delivery)
         if delivery.counted:
@@ -731,7 +625,7 @@ class Session(Timed):
             for _ in range(len(self.queue)):
                 delivery = self._take()
                 if not self._pass_on(delivery, group, ended):
-                    self._keep(delivery)
+                    self.keep(delivery)
         if group is not None:
             return  # deliveries that have begun are finished after an UNSUBSCRIBE
         for pid in [p for p, d in self.inflight.items() if d.qos == 1 and d.group is not None]:
@@ -773,7 +667,7 @@ class Session(Timed):
 
     def fire(self, now: float) -> float:
         """Delayed will and session expiry; the earlier deadline of those that are left."""
-        if self.connection is not None or self.leaving:
+        if self.connection is not None or self.frozen:
             return 0.0
         if self.will_at and self.will_at <= now:
             self.hub.publish_will(self)

@@ -98,7 +98,7 @@ class Subscribing:
         session.subscriptions[request.topic_filter] = subscription
         self.hub.router.add(subscription)
         if session.sid:
-            self.hub.book().subscribed(request.topic_filter, subscription, identifier)
+            self.hub.book().subscribed(request.topic_filter, subscription)
         return subscription
 
     def unsubscribe(self, connection: Connection, session: Session, packet: Unsubscribe) -> None:

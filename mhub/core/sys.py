@@ -135,8 +135,6 @@ class SysTopics:
             "refused/full": str(self.hub.stats.publish_refused_peer),
             "queued/messages": str(queued),
             "queued/bytes": str(queued_bytes),
-            "names": str(peers.names),
-            "names/dropped": str(peers.names_dropped),
         }
 
     def _say_loads(self, now: float) -> None:

@@ -1,6 +1,7 @@
 """Where state outlives the process: one contract, three stores.
 
-contract    what a store has to do, and the two ways in which it may fail
+contract    what a store has to do, the ways in which it may fail, and what one that the nodes of a
+            cluster share has to do besides
 memory      the contract in plain dictionaries: what the others are measured by in tests
 sqlite      one file in the data directory, written by a thread of its own; its head names the
             files sqlite_*

@@ -18,11 +18,11 @@ from typing import Any, BinaryIO, Final, TextIO
 
 from twisted.internet.defer import CancelledError, Deferred
 
-from mhub.config import ConfigError, load
+from mhub.config import ConfigError, Settings, load
 from mhub.config.settings import StoreSettings
 from mhub.store.contract import Store, StoreError
 from mhub.store.jsonl import HEADER, BadLine, Survey, batches, records, to_line
-from mhub.store.make import make_store, own_store
+from mhub.store.make import make_store
 
 OK: Final = 0
 FAILED: Final = 1
@@ -44,13 +44,13 @@ def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
     args = _parser().parse_args(argv)
     try:
-        store = own_store(load(args.config))
-        _refuse(store, args.what)
+        settings = load(args.config)
+        _refuse(settings.store, args.what)
         if args.what == "check":
-            return drive(lambda reactor: check(make_store(store, reactor), sys.stdout))
+            return drive(lambda reactor: check(make_store(settings, reactor), sys.stdout))
         if args.what == "export":
-            return _export(store, args)
-        return _import(store, args)
+            return _export(settings, args)
+        return _import(settings, args)
     except ConfigError as error:
         print(error, file=sys.stderr)
     except BrokenPipeError:  # the reader of our output has had enough: no mistake of ours
@@ -152,7 +152,7 @@ def describe(counts: Counts) -> str:
     return ", ".join(parts) or "nothing in it"
 
 
-def _export(settings: StoreSettings, args: Namespace) -> int:
+def _export(settings: Settings, args: Namespace) -> int:
     progress = Progress(sys.stderr)
 
     async def work(reactor: Any) -> int:
@@ -167,7 +167,7 @@ def _export(settings: StoreSettings, args: Namespace) -> int:
     return drive(work)
 
 
-def _import(settings: StoreSettings, args: Namespace) -> int:
+def _import(settings: Settings, args: Namespace) -> int:
     progress = Progress(sys.stderr)
     name = "stdin" if args.file == "-" else args.file
     with _seekable(args.file) as file:

@@ -4,9 +4,11 @@ A store holds sessions, their subscriptions and messages, retained messages and 
 records of `mhub.core.journal`.  It is changed by whole batches only.  Calls come one after the
 other, never two at a time, but for load(), which may come while a commit() is under way and then
 sees what was stored before that commit or after it.
+
+A `SharedStore` can do more, which the nodes of a cluster need to take over from each other.
 """
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from mhub.core.journal import HEAD, HEAD_SIZE, Batch, Contents, Row, SessionRecord
@@ -22,6 +24,19 @@ class StoreBroken(StoreError):
 
 class StoreTaken(StoreBroken):
     """Another broker has it now, and may have changed it: nothing is stored from here any more."""
+
+
+class StillOwned(StoreError):
+    """Somebody has the lease: `who`, as text for people."""
+
+    def __init__(self, name: str, who: str, by_stand_in: bool) -> None:
+        self.who = who
+        self.by_stand_in = by_stand_in  # and not by the node whose contents they are
+        super().__init__(f"{name}: it is being {'taken over' if by_stand_in else 'used'} by {who}")
+
+
+class NothingThere(StoreError):
+    """There is nothing to take over."""
 
 
 class Store(Protocol):
@@ -66,6 +81,29 @@ class Store(Protocol):
 
     async def close(self) -> None:
         """Let go of the file or the connection; whatever was committed stays."""
+
+
+class SharedStore(Store, Protocol):
+    """A store in which all nodes of a cluster have their contents, each its own: for failover.
+
+    Whoever has the lease of a node's contents may change them: that node, which renews it as long
+    as it lives.  When the lease has lapsed another node can claim it, and hand over what is there.
+    """
+
+    lease_s: float
+    """How long after its holder was killed or cut off a lease lapses."""
+
+    async def identity(self) -> str:
+        """A word that is the same on all nodes that share this store, and on no other node."""
+
+    def beside(self, node: str, by: str, taken: Callable[[StoreTaken], None]) -> "SharedStore":
+        """The contents of another node, for the node `by` to claim; not yet open.
+
+        taken() is called when somebody else has got the lease, each time that this shows.
+        """
+
+    async def claim(self) -> None:
+        """Get the lease at once, before open(); or StillOwned, NothingThere: nothing is changed."""
 
 
 def is_over(record: SessionRecord, now: float) -> bool:

@@ -1,6 +1,6 @@
 """The contents of a store as lines of JSON, both ways.
 
-    {"mhub": "store", "schema": 2}
+    {"mhub": "store", "schema": 3}
     {"kind": "session", "sid": 1, "client_id": "pump-7", "expiry_s": 3600}
     {"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}
     {"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}
@@ -22,15 +22,16 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
 from math import isfinite
-from typing import Any, BinaryIO, Final, TypeVar
+from typing import Any, BinaryIO, Final
 
+from mhub.core.fields import BODY, CLOCK, DATA, FLAG, NUMBER, QOS, TEXT, TIME, U16, U32, Kind, Shape
 from mhub.core.journal import (
+    DELIVERY,
+    MESSAGE,
     SCHEMA,
+    SESSION,
+    SUBSCRIPTION,
     Batch,
-    DeliveryRecord,
-    MessageRecord,
-    SessionRecord,
-    SubscriptionRecord,
     message,
     publish_of,
 )
@@ -46,8 +47,6 @@ HEADER: Final = json.dumps({"mhub": "store", "schema": SCHEMA}).encode() + b"\n"
 
 # JSON can spell half a character, which no store could write.
 _SURROGATE: Final = re.compile("[\ud800-\udfff]")
-
-T = TypeVar("T")
 
 
 class BadLine(Exception):
@@ -90,6 +89,13 @@ def _some_text(value: object) -> str:
     return text
 
 
+def _clock(value: object) -> int:
+    # As text, since many tools that read JSON round such a number.
+    if not isinstance(value, str) or not re.fullmatch("[0-9]{1,19}", value, re.ASCII):
+        raise ValueError("expected an integer as text")
+    return _whole(CLOCK.low, CLOCK.high)(int(value))
+
+
 def _data(value: object) -> bytes:
     try:
         return b64decode(value, validate=True)  # type: ignore[arg-type]
@@ -104,7 +110,7 @@ def _show_data(data: bytes) -> str:
 def _show_message(body: bytes) -> object:
     try:
         publish = publish_of(body, 0.0)
-        shown = _with_fields(MESSAGE, lambda name: getattr(publish, name))
+        shown = _with_fields(PUBLISH, lambda name: getattr(publish, name))
         try:
             shown["payload"] = publish.payload.decode("utf-8")
         except UnicodeDecodeError:
@@ -124,7 +130,7 @@ def _message(value: object) -> bytes:
         payload = _data(rest.pop("payload_base64"))
     else:
         payload = _text(rest.pop("payload", "")).encode("utf-8")
-    found = _read_fields(MESSAGE, rest)
+    found = _read_fields(PUBLISH, rest)
     publish = Publish(found["topic"].encode("utf-8"), payload, found["qos"], found["retain"])
     publish.properties = found["properties"]
     publish.expiry_s = found["expiry_s"]
@@ -160,64 +166,59 @@ class Field:
     show: Callable[[Any], object] = _plain
 
 
-# Beyond 2**53 there are tools that read JSON and round.
-_NUMBER: Final = _whole(1, (1 << 53) - 1)
-_COUNT: Final = _whole(0, (1 << 53) - 1)
-_U16: Final = _whole(0, 0xFFFF)
-_U32: Final = _whole(0, 0xFFFFFFFF)
-_QOS: Final = Field(_whole(0, 2), 0)
+_READ: Final[dict[str, Callable[[object], Any]]] = {
+    "clock": _clock,
+    "flag": _flag,
+    "time": _time,
+    "text": _text,
+    "data": _data,
+    "body": _message,
+}
+_SHOW: Final[dict[str, Callable[[Any], object]]] = {
+    "clock": str,
+    "data": _show_data,
+    "body": _show_message,
+}
 
-MESSAGE: Final = {
-    "topic": Field(_text),
+
+def _field(kind: Kind, default: object = REQUIRED) -> Field:
+    read = _whole(kind.low, kind.high) if kind.name == "integer" else _READ[kind.name]
+    return Field(read, default, _SHOW.get(kind.name, _plain))
+
+
+def _fields(shape: Shape[Any], *left_out: str) -> dict[str, Field]:
+    """All fields of a record; those that it is made with are required."""
+    return {
+        field.name: _field(field.kind, field.default if n > 1 else REQUIRED)
+        for n, field in enumerate(shape.fields)
+        if field.name not in left_out
+    }
+
+
+_QOS: Final = _field(QOS, 0)
+_EXPIRY: Final = Field(_whole(-1, U32.high), -1)
+
+PUBLISH: Final = {
+    "topic": _field(TEXT),
     "qos": _QOS,
-    "retain": Field(_flag, False),
-    "expiry_s": Field(_whole(-1, 0xFFFFFFFF), -1),
-    "expiry_at": Field(_whole(-1, 0xFFFFFFFF), -1),
-    "expires_at": Field(_time, 0.0),
-    "properties": Field(_data, b"", _show_data),
+    "retain": _field(FLAG, False),
+    "expiry_s": _EXPIRY,
+    "expiry_at": _EXPIRY,
+    "expires_at": _field(TIME, 0.0),
+    "properties": _field(DATA, b""),
 }
 """The inside of a message but for its payload: the names are those of `Publish`."""
 
 KINDS: Final = {
-    "session": {
-        "sid": Field(_NUMBER),
-        "client_id": Field(_text),
-        "username": Field(_text, ""),
-        "listener": Field(_text, ""),
-        "mount": Field(_text, ""),
-        "expiry_s": Field(_U32, 0),
-        "ends_at": Field(_time, 0.0),
-        "will": Field(_message, b"", _show_message),
-        "will_delay_s": Field(_U32, 0),
-        "will_at": Field(_time, 0.0),
-    },
-    "subscription": {
-        "sid": Field(_NUMBER),
-        "name": Field(_text),
-        "qos": _QOS,
-        "no_local": Field(_flag, False),
-        "retain_as_published": Field(_flag, False),
-        "identifier": Field(_whole(0, 0xFFFFFFF), 0),
-    },
-    "incoming": {"sid": Field(_NUMBER), "pid": Field(_whole(1, 0xFFFF))},
-    "message": {"mid": Field(_NUMBER), "body": Field(_message, show=_show_message)},
-    "delivery": {
-        "sid": Field(_NUMBER),
-        "seq": Field(_COUNT),
-        "mid": Field(_COUNT, 0),
-        "body": Field(_message, b"", _show_message),
-        "size_bytes": Field(_U32, 0),
-        "qos": _QOS,
-        "retain": Field(_flag, False),
-        "ids": Field(_data, b"", _show_data),
-        "share": Field(_text, ""),
-        "pid": Field(_U16, 0),
-        "released": Field(_flag, False),
-    },
-    "retained": {"topic": Field(_text), "body": Field(_message, show=_show_message)},
-    "note": {"name": Field(_text), "text": Field(_some_text)},
+    "session": _fields(SESSION),
+    "subscription": _fields(SUBSCRIPTION),
+    "incoming": {"sid": _field(NUMBER), "pid": Field(_whole(1, U16.high))},
+    "message": _fields(MESSAGE, "refs"),  # which are counted
+    "delivery": _fields(DELIVERY),
+    "retained": {"topic": _field(TEXT), "body": _field(BODY)},
+    "note": {"name": _field(TEXT), "text": Field(_some_text)},
 }
-"""What a line may be; the names are those of the records in `mhub.core.journal`."""
+"""What a line may be, and its fields."""
 
 
 def records(batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -385,20 +386,17 @@ def batches(file: BinaryIO, name: str, refs: Mapping[int, int]) -> Iterator[Batc
 
 
 def _put(batch: Batch, kind: str, values: dict[str, Any], refs: Mapping[int, int]) -> None:
+    given = list(values.values())  # in the order of the fields
     if kind == "session":
-        session = SessionRecord(values["sid"], values["client_id"])
-        batch.sessions[session.sid] = _filled(session, values)
+        batch.sessions[values["sid"]] = SESSION.record(given)
     elif kind == "subscription":
-        subscription = SubscriptionRecord(values["sid"], values["name"])
-        batch.subscriptions[subscription.sid, subscription.name] = _filled(subscription, values)
+        batch.subscriptions[values["sid"], values["name"]] = SUBSCRIPTION.record(given)
     elif kind == "incoming":
         batch.incoming[values["sid"], values["pid"]] = True
     elif kind == "message":
-        shared = MessageRecord(values["mid"], values["body"])
-        shared.refs = refs.get(shared.mid, 0)
-        batch.messages.append(shared)
+        batch.messages.append(MESSAGE.record([*given, refs.get(values["mid"], 0)]))
     elif kind == "delivery":
-        batch.deliveries.append(_filled(DeliveryRecord(values["sid"], values["seq"]), values))
+        batch.deliveries.append(DELIVERY.record(given))
     elif kind == "note":
         batch.notes[values["name"]] = values["text"]
     else:
@@ -445,12 +443,6 @@ def _json(line: bytes) -> dict[str, Any]:
 
 def _taken(kind: str, record: object) -> tuple[str, dict[str, Any]]:
     return kind, {name: getattr(record, name) for name in KINDS[kind]}
-
-
-def _filled(record: T, values: dict[str, Any]) -> T:
-    for name, value in values.items():
-        setattr(record, name, value)
-    return record
 
 
 def _with_fields(fields: Mapping[str, Field], value_of: Callable[[str], Any]) -> dict[str, Any]:

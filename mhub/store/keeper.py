@@ -54,7 +54,7 @@ class Keeper:
         self._calling = False  # inside of a call of the hub's
         self._stopping = False
         self._given_up = False
-        self._rest: Deferred[None] | None = None
+        self._rests: set[Deferred[None]] = set()  # waits before another try; a load has its own
         self._failing_since = 0.0
         self._reminded_at = 0.0
 
@@ -145,8 +145,12 @@ class Keeper:
                 return result
             if self._stopping:
                 raise CancelledError
-            self._rest = deferLater(self._reactor, wait_s)
-            await self._rest
+            rest: Deferred[None] = deferLater(self._reactor, wait_s)
+            self._rests.add(rest)
+            try:
+                await rest
+            finally:
+                self._rests.discard(rest)
             wait_s = min(wait_s * 2, self._retry_s * LONGEST)
 
     def _failed(self, text: str) -> None:
@@ -205,8 +209,8 @@ class Keeper:
                     break
                 await deferLater(self._reactor, 0.01)
         self._stopping = True
-        if self._rest is not None:
-            self._rest.cancel()
+        for rest in list(self._rests):
+            rest.cancel()
         await self._store.close()
 
 

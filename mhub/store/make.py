@@ -4,57 +4,43 @@ Each store is imported only when it is wanted: what Redis needs is not installed
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from mhub.config.settings import LEASE_S, RedisSettings, Settings, StoreSettings
-from mhub.store.contract import Store, StoreBroken, StoreTaken
+from mhub.config.settings import LEASE_S, RedisSettings, Settings
+from mhub.store.contract import SharedStore, Store, StoreBroken, StoreTaken
 
 if TYPE_CHECKING:
-    from mhub.store.redis import RedisStore
     from mhub.store.redis_link import RedisOptions
 
 
-def own_store(settings: Settings) -> StoreSettings:
-    """The store of this node: in a cluster, all can have the same Redis in their configuration."""
+def make_store(settings: Settings, reactor: Any) -> Store:
+    """The store of this node; StoreBroken if something is missing that only the owner can bring."""
     store = settings.store
-    if settings.cluster is None or store.kind != "redis":
-        return store
-    prefix = node_prefix(store, settings.cluster.node)
-    return replace(store, redis=replace(store.redis, prefix=prefix))
-
-
-def node_prefix(store: StoreSettings, node: str) -> str:
-    """What the keys of a node begin with."""
-    return f"{store.redis.prefix}{node}:"
-
-
-def make_store(settings: StoreSettings, reactor: Any) -> Store:
-    """The store; StoreBroken when something is missing that only the owner can bring."""
-    if settings.kind == "memory":
+    if store.kind == "memory":
         from mhub.store.memory import MemoryStore
 
         return MemoryStore()
-    if settings.kind == "sqlite":
+    if store.kind == "sqlite":
         from mhub.store.sqlite import SqliteStore
 
-        return SqliteStore(reactor, settings.path, settings.synchronous)
-    return make_redis(settings, reactor)
+        return SqliteStore(reactor, store.path, store.synchronous)
+    return make_shared(settings, reactor)
 
 
-def make_redis(
-    settings: StoreSettings,
+def make_shared(
+    settings: Settings,
     reactor: Any,
     taken: Callable[[StoreTaken], None] | None = None,
-) -> "RedisStore":
-    """As make_store() for Redis; taken() hears that another broker has taken its place."""
-    options = _redis_options(settings.redis)
+) -> SharedStore:
+    """As make_store(), where `store.is_shared`; taken() hears that another one has the lease."""
+    node = settings.cluster.node if settings.cluster is not None else ""
+    options = _redis_options(settings.store.redis, node)
     from mhub.store.redis import RedisStore
 
     return RedisStore(reactor, options, taken=taken)
 
 
-def _redis_options(redis: RedisSettings) -> "RedisOptions":
+def _redis_options(redis: RedisSettings, node: str) -> "RedisOptions":
     try:
         from mhub.store.redis_link import RedisOptions
     except ModuleNotFoundError as error:
@@ -71,6 +57,7 @@ def _redis_options(redis: RedisSettings) -> "RedisOptions":
         password=_password(redis),
         db=redis.db,
         prefix=redis.prefix,
+        node=node,
         tls=redis.tls,
         ca=redis.ca,
         certificate=redis.certificate,

@@ -10,6 +10,10 @@ from itertools import islice
 from typing import Final, TypeVar
 
 from mhub.core.journal import (
+    DELIVERY,
+    MESSAGE,
+    SESSION,
+    SUBSCRIPTION,
     Batch,
     Contents,
     DeliveryRecord,
@@ -60,10 +64,10 @@ class MemoryStore:
         self.last_sid = max(self.last_sid, *batch.sessions, *batch.ended, 0)
         for message in batch.messages:
             if message.refs:
-                self.messages[message.mid] = _copy_message(message)
+                self.messages[message.mid] = MESSAGE.copy(message)
         for delivery in batch.deliveries:
             if not delivery.dead:
-                self.deliveries[delivery.sid, delivery.seq] = _copy_delivery(delivery)
+                self.deliveries[delivery.sid, delivery.seq] = DELIVERY.copy(delivery)
         for change in batch.changes:
             found = self.deliveries.get((change.sid, change.seq))
             if found is not None:
@@ -79,12 +83,12 @@ class MemoryStore:
             else:
                 self.incoming.discard(packet)
         for sid, session in batch.sessions.items():
-            self.sessions[sid] = _copy_session(session)
+            self.sessions[sid] = SESSION.copy(session)
         for key, subscription in batch.subscriptions.items():
             if subscription is None:
                 self.subscriptions.pop(key, None)
             else:
-                self.subscriptions[key] = _copy_subscription(subscription)
+                self.subscriptions[key] = SUBSCRIPTION.copy(subscription)
         for topic, body in batch.retained.items():
             if body:
                 self.retained[topic] = body
@@ -118,11 +122,11 @@ class MemoryStore:
         yield batch
         for messages in _portions(self.messages.values()):
             batch = Batch(number := number + 1)
-            batch.messages = [_copy_message(each) for each in messages]
+            batch.messages = [MESSAGE.copy(each) for each in messages]
             yield batch
         for deliveries in _portions(self.deliveries.values()):
             batch = Batch(number := number + 1)
-            batch.deliveries = [_copy_delivery(each) for each in deliveries]
+            batch.deliveries = [DELIVERY.copy(each) for each in deliveries]
             yield batch
         for packets in _portions(self.incoming):
             batch = Batch(number := number + 1)
@@ -130,11 +134,11 @@ class MemoryStore:
             yield batch
         for sessions in _portions(self.sessions.values()):
             batch = Batch(number := number + 1)
-            batch.sessions = {each.sid: _copy_session(each) for each in sessions}
+            batch.sessions = {each.sid: SESSION.copy(each) for each in sessions}
             yield batch
         for subscriptions in _portions(self.subscriptions.items()):
             batch = Batch(number := number + 1)
-            batch.subscriptions = {key: _copy_subscription(each) for key, each in subscriptions}
+            batch.subscriptions = {key: SUBSCRIPTION.copy(each) for key, each in subscriptions}
             yield batch
         for retained in _portions(self.retained.items()):
             batch = Batch(number := number + 1)
@@ -181,9 +185,9 @@ class MemoryStore:
         contents.retained = list(self.retained.values())
         contents.notes = dict(self.notes)
         for sid, record in self.sessions.items():
-            stored = StoredSession(_copy_session(record))
+            stored = StoredSession(SESSION.copy(record))
             stored.subscriptions = [
-                _copy_subscription(each) for each in self.subscriptions.values() if each.sid == sid
+                SUBSCRIPTION.copy(each) for each in self.subscriptions.values() if each.sid == sid
             ]
             stored.incoming = [pid for holder, pid in self.incoming if holder == sid]
             for delivery in self._line(sid):
@@ -207,7 +211,7 @@ class MemoryStore:
         if record.mid:
             message = self.messages.get(record.mid)
             body = message.body if message is not None else b""
-        return Row(_copy_delivery(record), body)
+        return Row(DELIVERY.copy(record), body)
 
     def _refer(self, mid: int, by: int) -> None:
         message = self.messages.get(mid)
@@ -242,48 +246,3 @@ def _wrong_body(where: str, body: bytes) -> list[str]:
     except ValueError as error:
         return [f"{where}: {error}"]
     return []
-
-
-# Field by field, as copy.copy() brings back an empty object where the records are compiled.
-
-
-def _copy_session(record: SessionRecord) -> SessionRecord:
-    copied = SessionRecord(record.sid, record.client_id)
-    copied.username = record.username
-    copied.listener = record.listener
-    copied.mount = record.mount
-    copied.expiry_s = record.expiry_s
-    copied.ends_at = record.ends_at
-    copied.will = record.will
-    copied.will_delay_s = record.will_delay_s
-    copied.will_at = record.will_at
-    return copied
-
-
-def _copy_subscription(record: SubscriptionRecord) -> SubscriptionRecord:
-    copied = SubscriptionRecord(record.sid, record.name)
-    copied.qos = record.qos
-    copied.no_local = record.no_local
-    copied.retain_as_published = record.retain_as_published
-    copied.identifier = record.identifier
-    return copied
-
-
-def _copy_message(record: MessageRecord) -> MessageRecord:
-    copied = MessageRecord(record.mid, record.body)
-    copied.refs = record.refs
-    return copied
-
-
-def _copy_delivery(record: DeliveryRecord) -> DeliveryRecord:
-    copied = DeliveryRecord(record.sid, record.seq)
-    copied.mid = record.mid
-    copied.body = record.body
-    copied.size_bytes = record.size_bytes
-    copied.qos = record.qos
-    copied.retain = record.retain
-    copied.ids = record.ids
-    copied.share = record.share
-    copied.pid = record.pid
-    copied.released = record.released
-    return copied

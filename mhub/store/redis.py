@@ -68,24 +68,21 @@ class RedisStore:
         self._reader = RedisReader(self._link)
         self._lease = RedisLease(reactor, self._link, options.lease_s, stand_in, taken)
         self.name = self._link.name
+        self.lease_s = options.lease_s
         self._number = 0  # of the last batch
         self._unsure: Batch | None = None  # the one that failed last
         self._sweeping: Deferred[None] | None = None
         self._clock_offset_s = 0.0  # from the caller's clock to the server's
 
-    def beside(
-        self, prefix: str, stand_in: str, taken: Callable[[StoreTaken], None]
-    ) -> "RedisStore":
-        """What another node has on the same server, for one that stands in for it."""
-        return RedisStore(self._reactor, replace(self._options, prefix=prefix), stand_in, taken)
+    def beside(self, node: str, by: str, taken: Callable[[StoreTaken], None]) -> "RedisStore":
+        return RedisStore(self._reactor, replace(self._options, node=node), by, taken)
 
     async def claim(self) -> None:
-        """Become the owner at once, or raise StillOwned or NothingThere and change nothing."""
         await self._lease.take()
 
-    async def shared_by(self, prefix: str) -> str:
-        """A word that all have who use this server and database with the same prefix."""
-        key = f"{prefix}cluster".encode()
+    async def identity(self) -> str:
+        """Of the server, the database and the prefix."""
+        key = f"{self._options.prefix}cluster".encode()
         word: bytes = await self._link.run(lua.SHARED, key, token_hex(8).encode())
         return word.decode()
 

@@ -23,26 +23,12 @@ from twisted.internet.task import LoopingCall, deferLater
 from mhub.core import journal
 from mhub.log import logger
 from mhub.store import redis_lua as lua
-from mhub.store.contract import StoreBroken, StoreError, StoreTaken
+from mhub.store.contract import NothingThere, StillOwned, StoreBroken, StoreError, StoreTaken
 from mhub.store.redis_link import RedisLink
 from mhub.store.redis_records import Answer
 
 _STAND_IN: Final = b"stand-in: "
 """What `owner` begins with while it is not the broker itself; no name of a host has this."""
-
-
-class StillOwned(StoreError):
-    """Somebody has the lease."""
-
-    def __init__(self, name: str, owner: bytes) -> None:
-        self.by_stand_in = owner.startswith(_STAND_IN)
-        self.who = owner.removeprefix(_STAND_IN).decode("utf-8", "replace").rpartition(" ")[0]
-        doing = "taken over" if self.by_stand_in else "used"
-        super().__init__(f"{name}: it is being {doing} by {self.who}")
-
-
-class NothingThere(StoreError):
-    """There is nothing to take over."""
 
 
 class RedisLease:
@@ -118,7 +104,9 @@ class RedisLease:
                 f" {journal.SCHEMA}"
             )
         if outcome == 2:
-            raise StillOwned(name, answer.text())
+            owner = answer.text()
+            who = owner.removeprefix(_STAND_IN).decode("utf-8", "replace").rpartition(" ")[0]
+            raise StillOwned(name, who, owner.startswith(_STAND_IN))
         if outcome == 3:
             raise NothingThere(f"{name}: nothing is there")
         if outcome == 4:

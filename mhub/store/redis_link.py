@@ -59,6 +59,7 @@ class RedisOptions:
     password: str = field(default="", repr=False)
     db: int = 0
     prefix: str = "mhub:"
+    node: str = ""  # of a cluster, whose nodes can all have the same prefix
     tls: bool = False
     ca: str = ""  # a file; "": whom this machine trusts
     certificate: str = ""
@@ -67,6 +68,11 @@ class RedisOptions:
     sentinel_name: str = "mymaster"
     timeout_s: float = 5.0
     lease_s: float = 3.0  # how long a broker that was killed keeps another one out
+
+    @property
+    def keys(self) -> str:
+        """What the keys of this broker begin with."""
+        return f"{self.prefix}{self.node}:" if self.node else self.prefix
 
 
 class _Connection(RedisProtocol):  # type: ignore[misc]
@@ -97,13 +103,13 @@ class RedisLink:
         self._connection: _Connection | None = None
         self._connections: set[_Connection] = set()  # those that have not quite gone as well
         self._calls: set[Deferred[Any]] = set()
-        self.prefix = options.prefix.encode()
+        self.prefix = options.keys.encode()
         self._meta = self.prefix + b"meta"
         host = f"[{options.host}]" if ":" in options.host else options.host
         where = host if host.startswith("/") else f"{host}:{options.port}"
         if options.sentinels:
             where = f"{options.sentinel_name}, by {' '.join(options.sentinels)}"
-        self.name = f"Redis at {where}, database {options.db}, keys {options.prefix}*"
+        self.name = f"Redis at {where}, database {options.db}, keys {options.keys}*"
 
     async def run(self, script: str, *arguments: bytes) -> Any:
         """What the script answers: bytes, or a number.  Its first argument is the prefix."""

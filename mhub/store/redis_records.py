@@ -2,14 +2,17 @@
 
 What a session was sent is two things: a head of fixed size with what scripts look at, followed by
 the Subscription Identifiers and the name of the shared subscription; and the message itself, which
-no script reads.  Numbers are little-endian; a text or a message stands behind its length.
+no script reads.  So the form of a delivery is written down here and not taken from the table of its
+fields.  Numbers are little-endian; a text or a message stands behind its length.
 """
 
 import struct
-from collections.abc import Iterable
-from typing import Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final
 
 from mhub.core.journal import (
+    SESSION,
+    SUBSCRIPTION,
     Batch,
     DeliveryRecord,
     Row,
@@ -30,6 +33,15 @@ _REFS: Final = struct.Struct("<Qi")
 _INCOMING: Final = struct.Struct("<QHB")
 _FIELDS: Final = struct.Struct("<QI")
 _STORED: Final = struct.Struct("<QQQ")
+
+_HASH_FIELDS: Final = SESSION.fields[1:]  # sid is in the name of the hash
+_READ: Final[dict[str, Callable[[bytes], Any]]] = {
+    "integer": int,
+    "clock": int,
+    "time": float,
+    "text": bytes.decode,
+    "body": bytes,
+}
 
 _SUBSCRIPTION: Final = b"sub "
 """What the fields with subscriptions begin with in the hash of a session."""
@@ -145,27 +157,24 @@ def _removals(places: list[tuple[int, int]]) -> bytes:
 
 
 def _session(record: SessionRecord) -> bytes:
-    # As text where it is text: an operator may want to look at it.
-    fields = {
-        "client_id": record.client_id.encode(),
-        "username": record.username.encode(),
-        "listener": record.listener.encode(),
-        "mount": record.mount.encode(),
-        "expiry_s": b"%d" % record.expiry_s,
-        "ends_at": repr(record.ends_at).encode(),
-        "will": record.will,
-        "will_delay_s": b"%d" % record.will_delay_s,
-        "will_at": repr(record.will_at).encode(),
-    }
-    parts = [_text(name.encode()) + _text(value) for name, value in fields.items()]
+    parts = [
+        _text(field.name.encode()) + _text(_show(getattr(record, field.name)))
+        for field in _HASH_FIELDS
+    ]
     return _FIELDS.pack(record.sid, 2 * len(parts)) + b"".join(parts)
 
 
 def _options(record: SubscriptionRecord | None) -> bytes:
-    if record is None:
-        return b""
-    flags = (record.qos, record.no_local, record.retain_as_published, record.identifier)
-    return b"%d %d %d %d" % flags
+    return b" ".join(map(_show, SUBSCRIPTION.values(record)[2:])) if record is not None else b""
+
+
+def _show(value: Any) -> bytes:
+    # As text where it is text: an operator may want to look at it.
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    return repr(value).encode() if isinstance(value, float) else b"%d" % value
 
 
 class Answer:
@@ -252,24 +261,14 @@ def _delivery(sid: int, data: bytes) -> DeliveryRecord:
     return record
 
 
-def _session_of(sid: int, fields: dict[bytes, bytes]) -> SessionRecord:
-    record = SessionRecord(sid, fields[b"client_id"].decode())
-    record.username = fields[b"username"].decode()
-    record.listener = fields[b"listener"].decode()
-    record.mount = fields[b"mount"].decode()
-    record.expiry_s = int(fields[b"expiry_s"])
-    record.ends_at = float(fields[b"ends_at"])
-    record.will = fields[b"will"]
-    record.will_delay_s = int(fields[b"will_delay_s"])
-    record.will_at = float(fields[b"will_at"])
-    return record
+def _session_of(sid: int, found: dict[bytes, bytes]) -> SessionRecord:
+    values: list[Any] = [sid]
+    for field in _HASH_FIELDS:
+        data = found.get(field.name.encode())
+        # It is missing where an earlier mhub wrote the session, which did not know it.
+        values.append(field.default if data is None else _READ[field.kind.name](data))
+    return SESSION.record(values)
 
 
 def _subscription(sid: int, name: bytes, options: bytes) -> SubscriptionRecord:
-    record = SubscriptionRecord(sid, name.decode())
-    qos, no_local, retain_as_published, identifier = options.split()
-    record.qos = int(qos)
-    record.no_local = no_local == b"1"
-    record.retain_as_published = retain_as_published == b"1"
-    record.identifier = int(identifier)
-    return record
+    return SUBSCRIPTION.record([sid, name.decode(), *map(int, options.split())])

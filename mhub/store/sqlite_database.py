@@ -140,7 +140,7 @@ class Database:
         size_bytes = 0
         for row in self._connection().execute(select, (*after, PAGE)):
             rows.append(row)
-            size_bytes += len(row[-1]) if isinstance(row[-1], (bytes, str)) else 0
+            size_bytes += sum(len(value) for value in row if isinstance(value, (bytes, str)))
             if size_bytes >= PAGE_BYTES:
                 break
         return rows

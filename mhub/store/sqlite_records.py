@@ -5,23 +5,21 @@ from collections.abc import Callable
 from typing import Final
 
 from mhub.core.journal import (
+    DELIVERY,
+    MESSAGE,
+    SESSION,
+    SUBSCRIPTION,
     Batch,
     Contents,
-    DeliveryRecord,
-    MessageRecord,
     Row,
-    SessionRecord,
     StoredSession,
-    SubscriptionRecord,
 )
-from mhub.store.sqlite_rows import DELIVERY, SESSION, SUBSCRIPTION, Values
+from mhub.store.sqlite_rows import Values, columns
 
 # A body that is missing, as only damage makes it, comes as b"", which is no message.
-_ROWS: Final = (
-    f"SELECT {', '.join('d.' + name for name in DELIVERY.split(', '))},"
-    " CASE d.mid WHEN 0 THEN d.body ELSE coalesce(m.body, x'') END"
-    " FROM deliveries AS d LEFT JOIN messages AS m ON m.mid = d.mid"
-)
+_BODY: Final = "CASE d.mid WHEN 0 THEN d.body ELSE coalesce(m.body, x'') END"
+_ROW: Final = ", ".join(_BODY if name == "body" else f"d.{name}" for name in DELIVERY.names)
+_ROWS: Final = f"SELECT {_ROW} FROM deliveries AS d LEFT JOIN messages AS m ON m.mid = d.mid"
 LOAD: Final = f"{_ROWS} WHERE d.sid = ? AND d.seq > ? AND d.pid = 0 ORDER BY d.seq LIMIT ?"
 _INFLIGHT: Final = f"{_ROWS} WHERE d.sid = ? AND d.pid <> 0 ORDER BY d.seq LIMIT ?"
 _LINES: Final = (
@@ -29,38 +27,10 @@ _LINES: Final = (
 )
 
 
-def _session(values: Values) -> SessionRecord:
-    record = SessionRecord(values[0], values[1])
-    record.username, record.listener, record.mount, record.expiry_s = values[2:6]
-    record.ends_at, record.will_delay_s, record.will_at, record.will = values[6:]
-    return record
-
-
-def _subscription(values: Values) -> SubscriptionRecord:
-    record = SubscriptionRecord(values[0], values[1])
-    record.qos = values[2]
-    record.no_local = bool(values[3])
-    record.retain_as_published = bool(values[4])
-    record.identifier = values[5]
-    return record
-
-
-def _delivery(values: Values) -> DeliveryRecord:
-    sid, seq, mid, size_bytes, qos, retain, pid, released, ids, share, _ = values
-    record = DeliveryRecord(sid, seq)
-    record.mid = mid
-    record.size_bytes = size_bytes
-    record.qos = qos
-    record.retain = retain != 0
-    record.pid = pid
-    record.released = released != 0
-    record.ids = ids
-    record.share = share
-    return record
-
-
 def row_of(values: Values) -> Row:
-    return Row(_delivery(values), values[-1])
+    record = DELIVERY.record(values)
+    body, record.body = record.body, b""
+    return Row(record, body)
 
 
 def contents_of(db: sqlite3.Connection) -> Contents:
@@ -70,11 +40,11 @@ def contents_of(db: sqlite3.Connection) -> Contents:
     contents.retained = [body for [body] in db.execute("SELECT body FROM retained")]
     contents.notes = dict(db.execute("SELECT name, text FROM notes"))
     found: dict[int, StoredSession] = {}
-    for values in db.execute(f"SELECT {SESSION} FROM sessions"):
-        found[values[0]] = StoredSession(_session(values))
-    for values in db.execute(f"SELECT {SUBSCRIPTION} FROM subscriptions"):
+    for values in db.execute(f"SELECT {columns(SESSION)} FROM sessions"):
+        found[values[0]] = StoredSession(SESSION.record(values))
+    for values in db.execute(f"SELECT {columns(SUBSCRIPTION)} FROM subscriptions"):
         if values[0] in found:
-            found[values[0]].subscriptions.append(_subscription(values))
+            found[values[0]].subscriptions.append(SUBSCRIPTION.record(values))
     for sid, pid in db.execute("SELECT sid, pid FROM incoming"):
         if sid in found:
             found[sid].incoming.append(pid)
@@ -97,15 +67,11 @@ def contents_of(db: sqlite3.Connection) -> Contents:
 
 
 def _add_message(batch: Batch, values: Values) -> None:
-    record = MessageRecord(values[0], values[2])
-    record.refs = values[1]
-    batch.messages.append(record)
+    batch.messages.append(MESSAGE.record(values))
 
 
 def _add_delivery(batch: Batch, values: Values) -> None:
-    record = _delivery(values)
-    record.body = values[-1]
-    batch.deliveries.append(record)
+    batch.deliveries.append(DELIVERY.record(values))
 
 
 def _add_incoming(batch: Batch, values: Values) -> None:
@@ -113,11 +79,11 @@ def _add_incoming(batch: Batch, values: Values) -> None:
 
 
 def _add_session(batch: Batch, values: Values) -> None:
-    batch.sessions[values[0]] = _session(values)
+    batch.sessions[values[0]] = SESSION.record(values)
 
 
 def _add_subscription(batch: Batch, values: Values) -> None:
-    batch.subscriptions[values[0], values[1]] = _subscription(values)
+    batch.subscriptions[values[0], values[1]] = SUBSCRIPTION.record(values)
 
 
 def _add_retained(batch: Batch, values: Values) -> None:
@@ -128,39 +94,18 @@ def _add_note(batch: Batch, values: Values) -> None:
     batch.notes[values[1]] = values[2]
 
 
+def _page(table: str, columns: str, key: str) -> str:
+    places = ",".join("?" * (key.count(",") + 1))
+    return f"SELECT {columns} FROM {table} WHERE ({key}) > ({places}) ORDER BY {key} LIMIT ?"
+
+
 PAGES: Final[tuple[tuple[str, Values, Callable[[Batch, Values], None]], ...]] = (
-    (
-        "SELECT mid, refs, body FROM messages WHERE mid > ? ORDER BY mid LIMIT ?",
-        (-1,),
-        _add_message,
-    ),
-    (
-        f"SELECT {DELIVERY}, body FROM deliveries WHERE (sid, seq) > (?, ?)"
-        " ORDER BY sid, seq LIMIT ?",
-        (-1, -1),
-        _add_delivery,
-    ),
-    (
-        "SELECT sid, pid FROM incoming WHERE (sid, pid) > (?, ?) ORDER BY sid, pid LIMIT ?",
-        (-1, -1),
-        _add_incoming,
-    ),
-    (
-        f"SELECT {SESSION} FROM sessions WHERE sid > ? ORDER BY sid LIMIT ?",
-        (-1,),
-        _add_session,
-    ),
-    (
-        f"SELECT {SUBSCRIPTION} FROM subscriptions WHERE (sid, name) > (?, ?)"
-        " ORDER BY sid, name LIMIT ?",
-        (-1, ""),
-        _add_subscription,
-    ),
-    (
-        "SELECT topic, body FROM retained WHERE topic > ? ORDER BY topic LIMIT ?",
-        ("",),
-        _add_retained,
-    ),
+    (_page("messages", columns(MESSAGE), "mid"), (-1,), _add_message),
+    (_page("deliveries", columns(DELIVERY), "sid, seq"), (-1, -1), _add_delivery),
+    (_page("incoming", "sid, pid", "sid, pid"), (-1, -1), _add_incoming),
+    (_page("sessions", columns(SESSION), "sid"), (-1,), _add_session),
+    (_page("subscriptions", columns(SUBSCRIPTION), "sid, name"), (-1, ""), _add_subscription),
+    (_page("retained", "topic, body", "topic"), ("",), _add_retained),
     (
         # The 1 is there for a key before the first one: a name may be any text, even none.
         "SELECT 1, name, text FROM notes WHERE (1, name) > (?, ?) ORDER BY name LIMIT ?",

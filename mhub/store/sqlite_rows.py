@@ -1,32 +1,33 @@
 """A batch as the statements that apply it: each with its rows, in the order of a batch's fields.
 
-Nothing here touches a database; the columns are as in `schema/*.sql`.
+Nothing here touches a database; the columns are the fields of the records, in `schema/*.sql` too.
 """
 
 from typing import Any, Final
 
-from mhub.core.journal import Batch, DeliveryRecord, SessionRecord, SubscriptionRecord
+from mhub.core.fields import Shape
+from mhub.core.journal import DELIVERY, MESSAGE, SESSION, SUBSCRIPTION, Batch
 from mhub.store.contract import expires_at_of
 
 Values = tuple[Any, ...]
 Work = list[tuple[str, list[Values]]]
 """A batch as statements, each with the rows to execute it with."""
 
-SESSION: Final = (
-    "sid, client_id, username, listener, mount, expiry_s, ends_at, will_delay_s, will_at, will"
-)
-SUBSCRIPTION: Final = "sid, name, qos, no_local, retain_as_published, identifier"
-DELIVERY: Final = "sid, seq, mid, size_bytes, qos, retain, pid, released, ids, share"
 
-_PUT_SESSION: Final = f"INSERT OR REPLACE INTO sessions ({SESSION}) VALUES (?,?,?,?,?,?,?,?,?,?)"
-_PUT_SUBSCRIPTION: Final = (
-    f"INSERT OR REPLACE INTO subscriptions ({SUBSCRIPTION}) VALUES (?,?,?,?,?,?)"
-)
+def columns(shape: Shape[Any]) -> str:
+    return ", ".join(shape.names)
+
+
+def _put(table: str, shape: Shape[Any]) -> str:
+    places = ",".join("?" * len(shape.names))
+    return f"INSERT OR REPLACE INTO {table} ({columns(shape)}) VALUES ({places})"
+
+
+_PUT_SESSION: Final = _put("sessions", SESSION)
+_PUT_SUBSCRIPTION: Final = _put("subscriptions", SUBSCRIPTION)
 _DROP_SUBSCRIPTION: Final = "DELETE FROM subscriptions WHERE sid = ? AND name = ?"
-_PUT_MESSAGE: Final = "INSERT OR REPLACE INTO messages (mid, refs, body) VALUES (?,?,?)"
-_PUT_DELIVERY: Final = (
-    f"INSERT OR REPLACE INTO deliveries ({DELIVERY}, body) VALUES (?,?,?,?,?,?,?,?,?,?,?)"
-)
+_PUT_MESSAGE: Final = _put("messages", MESSAGE)
+_PUT_DELIVERY: Final = _put("deliveries", DELIVERY)
 _CHANGE: Final = "UPDATE deliveries SET pid = ?, released = ? WHERE sid = ? AND seq = ?"
 _REMOVE: Final = "DELETE FROM deliveries WHERE sid = ? AND seq = ?"
 _REFER: Final = "UPDATE messages SET refs = refs + ? WHERE mid = ?"
@@ -63,16 +64,16 @@ def work_of(batch: Batch) -> Work:
     ended: list[Values] = [(sid,) for sid in batch.ended]
     work: Work = [
         (_COUNT, [(max(sids, default=0), max(mids, default=0))]),
-        (_PUT_MESSAGE, [(each.mid, each.refs, each.body) for each in batch.messages if each.refs]),
-        (_PUT_DELIVERY, [_delivery_values(each) for each in batch.deliveries if not each.dead]),
+        (_PUT_MESSAGE, [MESSAGE.values(each) for each in batch.messages if each.refs]),
+        (_PUT_DELIVERY, [DELIVERY.values(each) for each in batch.deliveries if not each.dead]),
         (_CHANGE, [(each.pid, each.released, each.sid, each.seq) for each in batch.changes]),
         (_REMOVE, [*batch.removals]),
         (_REFER, [(by, mid) for mid, by in batch.refs.items() if by]),
         (_DROP_MESSAGE, [(mid,) for mid, by in batch.refs.items() if by < 0]),
         (_PUT_INCOMING, [packet for packet, waits in batch.incoming.items() if waits]),
         (_DROP_INCOMING, [packet for packet, waits in batch.incoming.items() if not waits]),
-        (_PUT_SESSION, [_session_values(each) for each in batch.sessions.values()]),
-        (_PUT_SUBSCRIPTION, [_subscription_values(each) for _, each in subscriptions if each]),
+        (_PUT_SESSION, [SESSION.values(each) for each in batch.sessions.values()]),
+        (_PUT_SUBSCRIPTION, [SUBSCRIPTION.values(each) for _, each in subscriptions if each]),
         (_DROP_SUBSCRIPTION, [key for key, each in subscriptions if each is None]),
         (
             _PUT_RETAINED,
@@ -84,45 +85,3 @@ def work_of(batch: Batch) -> Work:
         *((statement, ended) for statement in END),
     ]
     return [(statement, rows) for statement, rows in work if rows]
-
-
-def _session_values(record: SessionRecord) -> Values:
-    return (
-        record.sid,
-        record.client_id,
-        record.username,
-        record.listener,
-        record.mount,
-        record.expiry_s,
-        record.ends_at,
-        record.will_delay_s,
-        record.will_at,
-        record.will,
-    )
-
-
-def _subscription_values(record: SubscriptionRecord) -> Values:
-    return (
-        record.sid,
-        record.name,
-        record.qos,
-        record.no_local,
-        record.retain_as_published,
-        record.identifier,
-    )
-
-
-def _delivery_values(record: DeliveryRecord) -> Values:
-    return (
-        record.sid,
-        record.seq,
-        record.mid,
-        record.size_bytes,
-        record.qos,
-        record.retain,
-        record.pid,
-        record.released,
-        record.ids,
-        record.share,
-        record.body,
-    )

@@ -90,7 +90,6 @@ class Publish:
         self.sender = ""  # client id, for No Local
         self.frame_v3: bytes | None = None  # QoS 0, RETAIN 0, made once for a whole fan-out
         self.frame_v5: bytes | None = None
-        self.uid = 0  # its name in the cluster; 0: there is none, or it has QoS 0
         self.stamp = 0  # when it was retained, on the cluster's clock; 0: there is no cluster
         self.journaled = False  # it is in the store while it is on its way to a peer
         self.shared = False  # it goes to several receivers

@@ -5,6 +5,7 @@ again after a reconnect, and QoS 2 state is forgotten when the broker says that 
 """
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from mhub.core.connection import CLOSED
@@ -12,6 +13,8 @@ from tests.cluster.simulation import SimNode, Simulation
 from tests.core.world import Client
 from tests.helpers import packets as p
 from tests.helpers.packets import Packet
+
+NEVER = 1e9
 
 
 class SimClient:
@@ -26,9 +29,11 @@ class SimClient:
         self.ready = False
         self.waits_until = 0.0
         self.home: str | None = None  # the only node it goes to, if not None
+        self.hops = 0  # connections that it gives up soon, answered or not
         self.connects = 0
-        self.lost_sessions = 0  # how often a broker did not know it any more
-        self.forks: list[list[float]] = []  # from when to when it had more than one session
+        self.lifetime = 0  # of the session, as far as the client can tell: see read()
+        self.began_at = 0.0  # when that began
+        self.split = False  # its lifetime began while another node may have had a session of it
         self.stopped = False
         sim.later(sim.random.uniform(0.0, 0.2), self._act)
 
@@ -64,7 +69,19 @@ class SimClient:
         self.connects += 1
         self.client = self.node.open()
         self.sim.note(self.name, f"connects to {self.node.name}")
+        if self.hops:
+            self.hops -= 1
+            self.sim.later(self.sim.random.uniform(0.0, 0.2), self._hopper(self.connects))
         self.send(p.connect(self.name, 4, clean=self.clean, **self.will()))
+
+    def _hopper(self, connects: int) -> Callable[[], None]:
+        def give_up() -> None:
+            if self.connects == connects and self.client is not None:
+                self.sim.note(self.name, "goes on to another node")
+                self.lose()
+                self.waits_until = self.sim.now
+
+        return give_up
 
     def will(self) -> dict[str, Any]:
         return {}
@@ -86,18 +103,19 @@ class SimClient:
         for packet in self.client.take():
             if packet.type == "CONNACK":
                 assert packet.reason == 0, packet
-                if self.connects > 1 and not packet.session_present and not self.clean:
-                    self.lost_sessions += 1
-                    self.forks.append([self.sim.now, 1e9])
+                present = bool(packet.session_present)
+                if not self.clean and self.connects > 1 and (not present or self.split):
+                    # A client that was told of a new session while nodes were apart may find the
+                    # old one on the other side: until all are together, each has its lifetime.
+                    self.lifetime += 1
+                    self.began_at = self.sim.now
+                    self.split = True
                 self.ready = True
-                known = "with" if packet.session_present else "without"
+                known = "with" if present else "without"
                 self.sim.note(self.name, f"is on {self.node.name} {known} its session")
-                self.welcome(bool(packet.session_present))
+                self.welcome(present)
             else:
                 self.on_packet(packet)
-
-    def forked(self) -> bool:
-        return any(begin <= self.sim.now <= end for begin, end in self.forks)
 
     def welcome(self, present: bool) -> None: ...
 
@@ -114,11 +132,13 @@ class Publisher(SimClient):
         self.sent = 0
         self.waiting: dict[int, int] = {}  # packet id -> number of the message
         self.releasing: dict[int, int] = {}  # the same after PUBREC
+        self.sent_at: dict[int, float] = {}
+        self.sent_in: dict[int, int] = {}  # in which lifetime
         self.acknowledged: dict[int, float] = {}
         self.may_double: set[int] = set()
 
     def welcome(self, present: bool) -> None:
-        if not present or self.forked():
+        if not present or self.split:
             # The broker cannot know what it has taken of these.
             self.may_double |= set(self.waiting.values())
         if not present:
@@ -139,6 +159,8 @@ class Publisher(SimClient):
             self.sent += 1
             pid = next(n for n in itertools.count(1) if n not in self.waiting | self.releasing)
             self.waiting[pid] = self.sent
+            self.sent_at[self.sent] = self.sim.now
+            self.sent_in[self.sent] = self.lifetime
             self.send(self._packet(pid, self.sent, False))
 
     def on_packet(self, packet: Packet) -> None:
@@ -167,13 +189,17 @@ class Subscriber(SimClient):
         self.qos = qos
         self.topic_filter = topic_filter
         self.subscribed = False
-        self.got: dict[str, list[int]] = {}
-        self.times: dict[str, list[float]] = {}  # when each of them came
+        self.subscribed_at = NEVER  # in this lifetime
+        self.began: dict[int, float] = {}  # when each lifetime did
+        self.got: dict[str, list[tuple[int, int]]] = {}  # by publisher: (lifetime, number)
         self.open: set[int] = set()  # QoS 2 packet ids before PUBREL
 
     def welcome(self, present: bool) -> None:
+        self.began[self.lifetime] = self.began_at
         if not present:
             self.open = set()
+            self.subscribed_at = NEVER
+        if self.subscribed_at == NEVER:
             self.send(p.subscribe(1, (self.topic_filter, self.qos)))
 
     def on_packet(self, packet: Packet) -> None:
@@ -182,8 +208,7 @@ class Subscriber(SimClient):
             name, number = packet.payload.decode().split()
             # A retained message comes for the subscription, whether it came before or not.
             if not packet.retain and (packet.qos < 2 or packet.pid not in self.open):
-                self.got.setdefault(name, []).append(int(number))
-                self.times.setdefault(name, []).append(self.sim.now)
+                self.got.setdefault(name, []).append((self.lifetime, int(number)))
             if packet.qos == 1:
                 self.send(p.puback(packet.pid))
             else:
@@ -196,6 +221,7 @@ class Subscriber(SimClient):
         else:
             assert packet.type == "SUBACK", packet
             self.subscribed = True
+            self.subscribed_at = self.sim.now
 
 
 class Mortal(SimClient):

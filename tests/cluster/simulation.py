@@ -178,7 +178,6 @@ class SimNode:
         node = Node(hub, settings, self, self.clock, chance, self.log, self.limits)
         epoch = EPOCH + self.skew_s
         peers = Peers(hub, self.name, Clock(self.name, epoch), node, PeerLimits())
-        peers.start(sim.next_tag())
         hub.join(peers)
         self._stepping = False
         self.disk = Disk(self.world, self.store) if self.durable else None

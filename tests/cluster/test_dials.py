@@ -119,3 +119,89 @@ class WhomTests(Case):
         dials.due({}, set(), 0.0)
         self.assertFalse(dials.tried(B))
         self.assertEqual(dials.due({B: "b"}, set(), 0.0), [B])
+
+    def test_an_address_that_is_gone_while_it_is_called_is_not_called_twice(self) -> None:
+        """It may be back in the list before the call has ended."""
+        dials = self.dials()
+        self.assertEqual(dials.due({B: ""}, set(), 0.0), [B])
+        dials.due({}, set(), 0.0)
+        self.assertEqual(dials.due({B: ""}, set(), 1e6), [])
+        dials.failed(B, 1e6)
+        self.assertEqual(dials.due({B: ""}, set(), 2e6), [B])
+
+    def test_a_node_whose_name_a_list_has_told(self) -> None:
+        """It is linked, though nobody has answered at this address."""
+        dials = self.dials()
+        dials.due({B: ""}, set(), 0.0)
+        dials.failed(B, 0.0)
+        self.assertEqual(dials.due({B: "b"}, {"b"}, 1e6), [])
+
+    def test_nobody_is_patient_with_an_address_without_a_name(self) -> None:
+        """Who is there, and who of the two should call, is not known before it answers."""
+        (wait_s,) = self.waits(self.dials("z"), "", 1)
+        self.assertLess(wait_s, 1.26 * RETRY_S)
+
+    def test_tried(self) -> None:
+        """A node that starts waits until all addresses that it was given were."""
+        ends = {
+            "failed": lambda dials: dials.failed(B, 0.0),
+            "answered": lambda dials: dials.answered(B, "b"),
+            "ours": lambda dials: dials.is_ours(B),
+        }
+        for how, end in ends.items():
+            dials = self.dials()
+            self.assertFalse(dials.tried(B), how)
+            dials.due({B: ""}, set(), 0.0)
+            self.assertFalse(dials.tried(B), how)
+            end(dials)
+            self.assertTrue(dials.tried(B), how)
+
+
+class LinkTests(Case):
+    """A link that was there."""
+
+    def linked(self, node: str, seed: int = 1) -> Dials:
+        dials = self.dials(node, seed)
+        for now in (0.0, 100.0):
+            dials.due({B: "b"}, set(), now)
+        dials.answered(B, "b")
+        return dials
+
+    def test_after_it_was_lost_the_higher_name_has_more_patience(self) -> None:
+        eager, patient = self.linked("a"), self.linked("c")
+        for dials in (eager, patient):
+            dials.lost("b", 200.0)
+        wait_s = eager.outlook(B, 200.0)[1]
+        self.assertAlmostEqual(patient.outlook(B, 200.0)[1], PATIENCE * wait_s)
+        self.assertTrue(0.1 * RETRY_S <= wait_s <= RETRY_S, wait_s)
+
+    def test_a_call_that_is_under_way_when_it_is_lost_is_not_doubled(self) -> None:
+        dials = self.linked("a")
+        dials.due({B: "b"}, set(), 200.0)
+        dials.lost("b", 200.0)
+        self.assertEqual(dials.outlook(B, 200.0), (0, 0.0))
+        self.assertEqual(dials.due({B: "b"}, set(), 1e6), [])
+
+    def test_another_link_that_is_lost_changes_nothing(self) -> None:
+        dials = self.linked("a")
+        dials.due({B: "b"}, set(), 200.0)
+        dials.failed(B, 200.0)
+        before = dials.outlook(B, 200.0)
+        dials.lost("other", 210.0)
+        dials.left("other", 210.0)
+        self.assertEqual(dials.outlook(B, 200.0), before)
+
+    def test_who_has_left_is_called_seldom(self) -> None:
+        """A list may still name it, and it may come back there."""
+        dials = self.linked("a")
+        dials.left("b", 200.0)
+        self.assertEqual(dials.outlook(B, 200.0), (0, RETRY_MAX_S))
+        self.assertEqual(dials.due({B: ""}, set(), 200.0 + RETRY_MAX_S), [B])
+        dials.failed(B, 300.0)
+        self.assertGreaterEqual(dials.outlook(B, 300.0)[1], 0.75 * RETRY_MAX_S)
+
+    def test_the_outlook_of_an_address_that_should_have_been_called(self) -> None:
+        """There is no call in the past."""
+        dials = self.linked("a")
+        dials.lost("b", 200.0)
+        self.assertEqual(dials.outlook(B, 1e6), (0, 0.0))

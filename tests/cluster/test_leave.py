@@ -60,7 +60,7 @@ class LeaveTests(Case):
         sim.heal()
         sim.run(2.0)
         self.hand_over(a)
-        self.assertEqual(node_of(a).claims.waiting, {})
+        self.assertEqual(node_of(a).epochs.targets, {})
         again = self.connect(b, "c", 5, clean=False, props=KEPT)
         self.assertTrue(again.connack and again.connack.session_present)
 

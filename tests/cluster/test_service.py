@@ -6,6 +6,7 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster import parcels
+from mhub.cluster.contract import OLDEST, PROTOCOL
 from mhub.cluster.parcels import pack
 from mhub.cluster.service import ClusterService
 from mhub.config.cluster import ClusterSettings
@@ -44,8 +45,8 @@ class Case(SynchronousTestCase):
         """Another node, as far as one can tell from here."""
         channel = Channel()
         hello = pack(
-            protocol=1,
-            oldest=1,
+            protocol=PROTOCOL,
+            oldest=OLDEST,
             cluster="plant",
             node=name,
             instance=f"{name}1",

@@ -1,7 +1,7 @@
 """Two releases that follow each other: a node of the next version among those of this one.
 
 What may be new in the next one is said in docs/peer-protocol.md, "Versions".  Here a node does all
-of that: it has more in its hello, more keys in each parcel, parcels of more kinds, and a table with
+of that: it has more in its hello, more keys in each frame, frames of more kinds, and a table with
 more kinds of names.
 """
 
@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 from mhub.cluster import parcels
-from mhub.cluster.contract import PROTOCOL
+from mhub.cluster.contract import OLDEST, PROTOCOL
 from mhub.cluster.node import NodeSettings
 from tests.cluster.simulation import SimNode, Simulation
 from tests.cluster.test_node import Case
@@ -87,8 +87,22 @@ class VersionTests(Case):
         # All that a cluster of two says when nothing goes wrong was said by the newer node.
         rare = {parcels.AGAIN, parcels.HAVE, parcels.RETAINED, parcels.FILLED}
         rare |= {parcels.LEAVE, parcels.OFFER}
+        # These are for sessions that could not be transferred, or not as a whole.
+        rare |= {parcels.PENDING, parcels.REFUSED, parcels.ASK, parcels.UNKNOWN}
         kinds = {getattr(parcels, name) for name in dir(parcels) if name.isupper()}
         self.assertEqual(kinds - sim.kinds - rare, set())
+
+    def test_a_version_that_is_not_understood_any_more_is_refused(self) -> None:
+        """Version 1 has other frames under the same numbers."""
+        node = self.cluster("ab").nodes["a"].node
+        assert node is not None
+        said = {**json.loads(node.hello()), "node": "old", "instance": "old"}
+        old = json.dumps({**said, "protocol": OLDEST - 1, "oldest": 1}).encode()
+        self.assertEqual(
+            node.refusal(old),
+            f"it speaks versions 1 to {OLDEST - 1} of the peer protocol,"
+            f" this node {OLDEST} to {PROTOCOL}",
+        )
 
     def test_what_is_new_in_a_table_is_not_taken_for_a_filter(self) -> None:
         sim = self.cluster("ab")

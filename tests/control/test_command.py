@@ -39,7 +39,7 @@ def status(*members: dict[str, object], **changes: object) -> dict[str, object]:
         "cluster": "example",
         "node": "a",
         "version": "0.5.0",
-        "protocol": 1,
+        "protocol": 2,
         "ready": True,
         "leaving": False,
         "address": "127.0.0.1:7883",
@@ -52,7 +52,7 @@ def status(*members: dict[str, object], **changes: object) -> dict[str, object]:
 
 HEAD = """\
 cluster example, node a at 127.0.0.1:7883: ready
-5000 clients, 1 route; mhub 0.5.0, protocol 1
+5000 clients, 1 route; mhub 0.5.0, protocol 2
 """
 
 

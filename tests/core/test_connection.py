@@ -164,6 +164,21 @@ class Sizes(TestCase):
         client.publish("t", b"x" * 2000)
         self.assertFalse(client.closed)
 
+    def test_what_a_client_does_not_take_is_not_sent(self) -> None:
+        """[MQTT-3.1.2-24]: a message as large as it may be is, one byte more is not."""
+        for size in (100, 50_000):  # the payload of a large one is written behind its head
+            for qos in (0, 1, 2):
+                world = World()
+                whole = len(p.publish("t", bytes(size), qos, 1 if qos else None, version=5))
+                most = [(p.Prop.MAXIMUM_PACKET_SIZE, whole)]
+                client = world.client("c", 5, props=most)
+                client.subscribe("t", qos)
+                publisher = world.client("publisher")
+                for more in (0, 1):
+                    publisher.publish("t", bytes(size + more), qos)
+                self.assertEqual([len(each) for each in client.payloads()], [size])
+                self.assertEqual(world.stats.dropped_too_large, 1)
+
     def test_the_shortest_form_of_the_length(self) -> None:
         """[MQTT-1.5.5-1] for version 5; version 3 does not ask for it."""
         for version, closed in ((4, False), (5, True)):
@@ -261,8 +276,9 @@ class After(TestCase):
         client.connection.lost("again")
         client.connection.fail(0x80, "again")
         client.connection.close(0, "again")
-        ends = [line for line in world.diary.lines if line[0] == "disconnected"]
-        self.assertEqual(len(ends), 1)
+        ends = [line for line in world.diary.lines if line[0] != "connected"]
+        self.assertEqual([line[0] for line in ends], ["disconnected"])
+        self.assertEqual(world.stats.connections_refused, 0)
 
     def test_last_words_linger(self) -> None:
         """With a DISCONNECT on its way the close has to wait until it is read; else it need not."""
@@ -296,6 +312,12 @@ class Alive(TestCase):
         self.assertEqual(client.next("DISCONNECT").reason, reasons.KEEP_ALIVE_TIMEOUT)
         self.assertEqual(world.stats.keepalive_timeouts, 1)
 
+    def test_also_if_that_is_shorter_than_the_time_for_a_connect(self) -> None:
+        world = World(connect_timeout_s=60)
+        client = world.client("c", 5, keepalive=2)
+        world.wait(4, steps=8)
+        self.assertTrue(client.closed)
+
     def test_any_packet_is_a_sign_of_life(self) -> None:
         world = World()
         client = world.client("c", 4, keepalive=10)
@@ -316,6 +338,27 @@ class Alive(TestCase):
             trickle.feed(packet[at : at + 1])
             upload.feed(packet[at * 2000 : at * 2000 + 2000])
         self.assertEqual((trickle.closed, upload.closed), (True, False))
+
+    def test_progress_of_one_packet_does_not_count_for_ever(self) -> None:
+        """Whoever has sent a good part of a packet may not go on byte by byte."""
+        world = World()
+        client = world.client("c", keepalive=10)
+        packet = p.publish("t", bytes(100_000))
+        client.feed(packet[:1], packet[1:5000])
+        for at in range(5000, 5008):
+            world.wait(5)
+            client.feed(packet[at : at + 1])
+        self.assertTrue(client.closed)
+
+    def test_each_packet_has_its_own_progress(self) -> None:
+        world = World()
+        client = world.client("c", keepalive=10)
+        packet = p.publish("t", bytes(20_000))
+        for _ in range(2):
+            for at in range(0, len(packet), 2000):
+                world.wait(5)
+                client.feed(packet[at : at + 2000])
+        self.assertFalse(client.closed)
 
     def test_off(self) -> None:
         world = World()

@@ -48,6 +48,14 @@ class Blocked(TestCase):
         self.assertTrue(self.slow.outlet.reading)
         self.assertEqual(len(self.slow.outlet.data), held)
 
+    def test_the_bound_is_the_same_each_time(self) -> None:
+        for _ in range(3):
+            self.slow.outlet.full = True
+            self.slow.send(p.pingreq())
+            self.slow.send(p.pingreq() * (HELD_BYTES // 4))
+            self.assertTrue(self.slow.outlet.reading)
+            self.slow.unblock()
+
     def test_it_goes_on_when_there_is_room_again(self) -> None:
         self.slow.send(p.pingreq() * 40_000)
         self.slow.unblock()
@@ -92,6 +100,28 @@ class Blocked(TestCase):
         subscriber.unblock()
         world.settle()
         self.assertEqual(len(subscriber.take()), 20)
+
+    def large(self) -> tuple[World, Client]:
+        """A client whose socket is full after the first write, and three large messages for it."""
+        world = World()
+        publisher, subscriber = world.client("publisher"), world.client("subscriber", 5)
+        subscriber.subscribe("t", 1)
+        subscriber.outlet.full = True
+        publisher.send(*(p.publish("t", bytes(100_000), 1, pid) for pid in (1, 2, 3)))
+        return world, subscriber
+
+    def test_a_full_socket_is_not_written_to(self) -> None:
+        """Large payloads are written one by one: the first that does not fit is the last."""
+        _, subscriber = self.large()
+        self.assertLess(len(subscriber.outlet.data), 100_000)
+        subscriber.unblock()
+        self.assertEqual([len(each) for each in subscriber.payloads()], [100_000] * 3)
+
+    def test_large_messages_are_not_written_to_a_full_socket_at_the_end_either(self) -> None:
+        world, subscriber = self.large()
+        before = len(subscriber.outlet.data)
+        world.client("subscriber", 5)
+        self.assertEqual((subscriber.closed, len(subscriber.outlet.data)), (True, before))
 
     def test_a_large_payload_is_not_torn_from_its_head(self) -> None:
         """Head and payload of a large QoS 1 message are written apart; no reply comes between."""

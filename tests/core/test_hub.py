@@ -133,6 +133,13 @@ class Wills(Case):
         will = (*WILL, 0, False, [(Prop.WILL_DELAY, delay)])
         return self.client(clean=False, will=will, props=kept(expiry))
 
+    def test_not_to_ones_own_session_with_no_local(self) -> None:
+        """[MQTT-3.8.3-3]: it is a message of that client."""
+        client = self.client(clean=False, props=kept(60), will=("will", b"bye", 1))
+        client.subscribe("will", p.options(1, no_local=True))
+        client.lose()
+        self.assertEqual(self.client(clean=False, props=kept(60)).take(), [])
+
     def test_delayed(self) -> None:
         """[MQTT-3.1.3-9]"""
         self.delayed(10, 100).lose()
@@ -217,10 +224,48 @@ class Expiry(Case):
         self.world.wait(61, steps=2)
         self.assertEqual(self.sessions, set())
 
+    def test_coming_back_for_ever_ends_it(self) -> None:
+        self.client(clean=False, props=kept(60)).lose()
+        self.world.wait(50)
+        self.client(clean=False, props=kept(0xFFFFFFFF)).lose()
+        self.world.wait(1e6, steps=10)
+        self.assertEqual(self.sessions, {"c"})
+
+    def test_a_clean_start_ends_the_old_time_as_well(self) -> None:
+        self.client(clean=False, props=kept(60)).lose()
+        client = self.client(clean=True)
+        self.world.wait(100, steps=10)
+        self.assertEqual((self.sessions, self.world.stats.sessions_expired), ({"c"}, 0))
+        self.assertFalse(client.closed)
+
+    def test_what_waited_for_a_session_that_ended_takes_no_room(self) -> None:
+        """The bound is one for all queues together."""
+        world = World(max_queued_bytes_total=100)
+        publisher = world.client("publisher")
+        for name in "ab":
+            client = world.client(name, 5, clean=False, props=kept(60))
+            client.subscribe("t", 1)
+            client.lose()
+            publisher.publish("t", bytes(90), 1)
+            self.assertEqual(len(world.hub.sessions[name].queue or ()), 1)
+            world.wait(100, steps=2)
+        self.assertEqual(world.stats.dropped_queue_full, 0)
+
     def test_disconnect_may_change_it(self) -> None:
         self.client(clean=False, props=kept(60)).send(p.disconnect(0, kept(5)))
         self.world.wait(6, steps=2)
         self.assertEqual(self.sessions, set())
+
+    def test_disconnect_may_say_that_it_stays_zero(self) -> None:
+        """Only a session that ends with its connection and then should not is a fault."""
+        watcher = self.world.client("other", 5)
+        watcher.subscribe("will")
+        client = self.client(clean=False, will=("will", b"bye"))
+        client.send(p.disconnect(0, kept(0)))
+        self.assertEqual((client.closed, client.take(), watcher.take()), (True, [], []))
+        client = self.client(clean=False)
+        client.send(p.disconnect(0, kept(1)))
+        self.assertEqual(client.next("DISCONNECT").reason, 0x82)
 
     def test_not_longer_than_allowed(self) -> None:
         world = World(max_session_expiry_s=60)

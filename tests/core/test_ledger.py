@@ -164,6 +164,16 @@ class SettledTests(DiskCase):
         self.assertEqual(self.disk.batches, before + 1, "a removal, and nothing else")
         self.assertEqual(self.disk.store.deliveries, {})
 
+    def test_nothing_is_stored_if_nothing_is_left(self) -> None:
+        client = self.subscriber("c", "t", 1)
+        sender, other = self.world.client("pub"), self.join("other")
+        other.send(p.subscribe(1, ("u", 1)))  # this batch is under way
+        sender.send(p.publish("t", b"x", 1, 1))
+        client.send(p.puback(client.next("PUBLISH").pid))
+        before = self.disk.batches
+        self.disk.settle()
+        self.assertEqual(self.disk.batches, before)
+
     def test_a_message_for_many_is_stored_once(self) -> None:
         for name in "abc":
             self.subscriber(name, "t", 1).lose()
@@ -283,6 +293,19 @@ class BehindTests(DiskCase):
         self.assertFalse(self.sender.outlet.reading)
         self.assertEqual(self.world.stats.store_behind, 1)
 
+    def test_whatever_is_to_be_stored_counts(self) -> None:
+        """Retained messages, too, and also those of a batch that is under way."""
+        self.disk.settle()
+        self.assertFalse(self.world.hub.behind)
+        other = self.world.client("other")
+        other.send(*(p.publish(f"r/{pid}", b"x" * 200, 1, pid, True) for pid in range(1, 6)))
+        self.assertEqual(other.outlet.reading, True)
+        other.send(p.publish("r/6", b"x", 1, 6, True))
+        self.assertEqual(other.outlet.reading, False)
+        self.disk.settle()
+        self.assertEqual(other.outlet.reading, True)
+        self.assertEqual(len(self.disk.store.retained), 6)
+
     def test_they_are_not_taken_for_dead(self) -> None:
         self.world.wait(100, steps=100)
         self.assertFalse(self.sender.closed)
@@ -292,6 +315,16 @@ class BehindTests(DiskCase):
         listener.subscribe("t")
         self.world.client("other").publish("t", b"now")
         self.assertEqual(listener.payloads(), [b"now"])
+
+    def test_but_not_if_it_is_retained(self) -> None:
+        """It would have to be stored, too."""
+        other = self.world.client("other")
+        other.publish("r", b"x", retain=True)
+        self.assertFalse(other.outlet.reading)
+        self.assertEqual(len(self.world.hub.retained), 0)
+        self.disk.settle()
+        self.assertTrue(other.outlet.reading)
+        self.assertEqual(len(self.disk.store.retained), 1)
 
     def test_all_of_it_is_stored_in_the_end(self) -> None:
         self.disk.settle()

@@ -7,6 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub.core.hlc import Clock
 from mhub.core.peer import BARE, CONFIRM, EAGER, OWED, OWED_S, PUBLISHES, Peer, PeerLimits
 from mhub.core.peers import Peers
+from mhub.wire.primitives import read_u64
 from tests.core.world import World
 from tests.helpers import packets as p
 
@@ -29,13 +30,22 @@ class Outlet:
 class Alone:
     """Neighbours of a hub that has no node."""
 
+    def __init__(self) -> None:
+        # Control records that came: client id, body, messages that had come before
+        self.controls: list[tuple[str, bytes, int]] = []
+
     def tell(self, peer: Peer) -> None: ...
     def claim(self, connection: Any) -> bool:
         return False
 
-    def divided(self, session: Any) -> None: ...
+    def control(self, peer: Peer, client_id: str, body: bytes) -> None:
+        self.controls.append((client_id, body, peer.messages_received))
+
+    def loaded(self, session: Any, rows: Any) -> None: ...
+    def ended(self, session: Any) -> None: ...
     def turn(self) -> None: ...
-    def owned(self, peer: Peer, client_id: str, stamp: int) -> None: ...
+    def owned(self, peer: Peer, client_id: str, value: int) -> None: ...
+    def remains(self, peer: Peer, client_id: str, epoch: int) -> None: ...
 
 
 class Side:
@@ -45,7 +55,6 @@ class Side:
         self.world = World()
         hub = self.world.hub
         peers = Peers(hub, name, Clock(name, 0.0), Alone(), PeerLimits())
-        peers.start(1)
         peers.suback_waits = False
         hub.join(peers)
         self.hub = hub
@@ -92,15 +101,13 @@ class Lines(SynchronousTestCase):
         self.assertEqual(body[8:], p.publish(TOPIC, b"x"))
         self.assertEqual([each.payload for each in self.bob.take()], [b"x"])
 
-    def test_names_of_messages_are_counted_on_within_a_parcel(self) -> None:
+    def test_a_message_of_qos_1_crosses_with_one_byte_more(self) -> None:
+        """Its number is that of the parcel, counted on: the record has flags and the packet."""
         self.alice.send(b"".join(p.publish(TOPIC, b"x", 1, pid) for pid in (1, 2, 3)))
-        (body,) = self.a.outlet.take(PUBLISHES)
-        self.bob.send(p.subscribe(9, (TOPIC, 1)))
-        self.bob.session.divide()
-        self.b.peer.take(body, self.b.hub.now)
-        seen = list(self.bob.session.divide().seen)
-        self.assertEqual([uid - seen[0] for uid in seen], [0, 1, 2])
-        self.assertEqual(len(body), 8 + 8 + 3 * len(b"." + p.publish(TOPIC, b"x")))
+        (body,) = self.cross()
+        self.assertEqual(read_u64(body, 0)[0], self.a.peer.last_n - 2)
+        self.assertEqual(len(body), 8 + 3 * len(b"." + p.publish(TOPIC, b"x")))
+        self.assertEqual(self.b.peer.heard_n, self.a.peer.last_n)
 
     def test_qos_0_is_confirmed_now_and_then(self) -> None:
         for _ in range(OWED - 1):
@@ -111,6 +118,27 @@ class Lines(SynchronousTestCase):
         self.cross()
         self.assertEqual(self.answer(), 1)
         self.assertEqual(self.a.peer.under_way_bytes, 0)
+
+    def test_much_of_it_is_confirmed_at_once(self) -> None:
+        """Else it would fill the window of the other side, which would have to wait."""
+        self.b.peer.limits.window_bytes = 4000
+        self.alice.send(p.publish(TOPIC, bytes(1000)))
+        self.cross()
+        self.assertEqual(self.answer(), 1)
+
+    def test_each_confirmation_makes_room_for_what_it_confirms(self) -> None:
+        for _ in range(3):
+            self.alice.send(p.publish(TOPIC, b"x", 1, 7))
+        under_way = self.a.peer.under_way_bytes
+        bodies = self.a.outlet.take(PUBLISHES)
+        for number, body in enumerate(bodies):
+            self.assertEqual(self.a.peer.under_way_bytes, under_way)
+            self.b.peer.take(body, self.b.hub.now)
+            self.b.hub.flush()
+            self.assertEqual(self.answer(), 1)
+            under_way -= len(body)
+            self.assertEqual(len(self.alice.take()), 1, number)
+        self.assertEqual((self.a.peer.under_way_bytes, under_way), (0, 0))
 
     def test_what_is_owed_is_confirmed_in_time(self) -> None:
         self.alice.send(p.publish(TOPIC, b"x"))

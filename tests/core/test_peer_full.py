@@ -110,6 +110,23 @@ class Refusals:
         self.assertEqual(self.here.payloads()[-1], b"zero")
         self.assertEqual(self.told()["refused/full"], "0")
 
+    def test_a_group_with_a_member_here_takes_it(self) -> None:
+        """Whether that is connected or not: somebody has room for it."""
+        self.limits.max_queued_messages = 1
+        self.publish(self.five, 1, 1)
+        peers = self.side.hub.peers
+        assert peers is not None
+        peers.learn(self.peer, "s$share/g/other", 1 + 4)
+        member = self.side.world.client("member", clean=False)
+        member.subscribe("$share/g/other", 1)
+        self.five.take()
+        self.five.send(p.publish("other", b"1", 1, 2, version=5))
+        member.lose()
+        self.five.send(p.publish("other", b"2", 1, 3, version=5))
+        member = self.side.world.client("member", clean=False)
+        self.assertEqual(member.payloads(), [b"1", b"2"])
+        self.assertEqual((self.peer.queued, self.peer.refused), (1, 0))
+
     def test_drop(self) -> None:
         """The publisher hears nothing of it, and all others get it."""
         self.limits.max_queued_messages = 1

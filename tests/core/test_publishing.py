@@ -64,10 +64,27 @@ class Flows(Case):
         self.assertEqual(self.replies(client), [("PUBREC", 7, 0), ("PUBCOMP", 7, 0)])
         self.assertEqual(self.watcher.payloads(), [b"x"])
 
+    def test_also_if_the_client_forgets_to_say_dup(self) -> None:
+        """A broker alone knows by the packet id."""
+        props = [(p.Prop.SESSION_EXPIRY, 1000)]
+        client = self.client(clean=False, props=props)
+        client.send(p.publish("t", b"x", 2, 7, version=5))
+        client.lose()
+        client = self.client(clean=False, props=props)
+        client.send(p.publish("t", b"x", 2, 7, version=5))
+        self.assertEqual(self.replies(client), [("PUBREC", 7, 0)])
+        self.assertEqual(self.watcher.payloads(), [b"x"])
+
     def test_a_release_of_nothing(self) -> None:
         client = self.client()
         client.send(p.pubrel(9))
         self.assertEqual(self.replies(client), [("PUBCOMP", 9, 0x92)])
+
+    def test_before_version_5_replies_have_no_reason(self) -> None:
+        """Not even for what is not known: a third byte would be malformed."""
+        client = self.client(4)
+        client.send(p.pubrel(9), p.pubrec(10))
+        self.assertEqual([len(packet.body) for packet in client.take()], [2, 2])
 
     def test_replies_in_the_order_of_the_messages(self) -> None:
         """[MQTT-4.6.0-2], [MQTT-4.6.0-3]"""
@@ -81,6 +98,13 @@ class Flows(Case):
         client.send(p.publish("t", b"", 1, 1, version=5), p.publish("t", b"", 2, 2, version=5))
         self.assertEqual(self.replies(client), [("PUBACK", 1, 0x10), ("PUBREC", 2, 0x10)])
 
+    def test_a_member_of_a_shared_group_is_somebody(self) -> None:
+        world = World()
+        world.client("member").subscribe("$share/g/t", 1)
+        client = world.client("c", 5)
+        client.send(p.publish("t", b"", 1, 1, version=5), p.publish("t", b"", 2, 2, version=5))
+        self.assertEqual(self.replies(client), [("PUBACK", 1, 0), ("PUBREC", 2, 0)])
+
 
 class Limits(Case):
     def test_more_than_the_receive_maximum(self) -> None:
@@ -91,6 +115,27 @@ class Limits(Case):
         client.send(*(p.publish("t", b"", 2, pid, version=5) for pid in (10, 11)))
         client.take()
         self.assertEqual(self.fault(client, p.publish("t", b"", 2, 12, version=5)), 0x93)
+
+    def test_a_release_makes_room_and_so_does_a_refusal(self) -> None:
+        self.build(receive_maximum=1)
+        client = self.client()
+        for pid in range(1, 5):
+            client.send(p.publish("t", b"", 2, pid, version=5), p.pubrel(pid))
+            client.send(p.publish("$SYS/refused", b"", 2, pid, version=5))
+            found = [packet.type for packet in client.take()]
+            self.assertEqual(found, ["PUBREC", "PUBCOMP", "PUBREC"])
+
+    def test_what_an_earlier_connection_left_makes_no_room(self) -> None:
+        """[MQTT-3.3.4-7] counts messages of this connection: a PUBREL for another is none."""
+        self.build(receive_maximum=1)
+        kept = [(p.Prop.SESSION_EXPIRY, 1000)]
+        first = self.world.client("c", 5, clean=False, props=kept)
+        first.send(p.publish("t", b"", 2, 1, version=5))
+        first.lose()
+        client = self.world.client("c", 5, clean=False, props=kept)
+        client.send(p.pubrel(1), p.publish("t", b"", 2, 2, version=5))
+        self.assertEqual([packet.type for packet in client.take()], ["PUBCOMP", "PUBREC"])
+        self.assertEqual(self.fault(client, p.publish("t", b"", 2, 3, version=5)), 0x93)
 
     def test_versions_without_a_receive_maximum(self) -> None:
         self.build(receive_maximum=2)
@@ -141,6 +186,7 @@ class Aliases(Case):
         self.build(max_topic_alias=5)
         client = self.client()
         self.publish(client, "a", 5)
+        self.assertFalse(client.closed)
         self.publish(client, "a", 6)
         self.assertEqual(client.next("DISCONNECT").reason, 0x94)
 

@@ -5,7 +5,7 @@ from unittest import TestCase
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhub.core.retained import Retained
+from mhub.core.retained import BUCKETS, Retained
 from mhub.core.stats import Stats
 from mhub.wire.publish import Publish
 from mhub.wire.topics import matches
@@ -146,3 +146,100 @@ class Expiry(TestCase):
         store.store(message("t", b"y"))
         store.sweep(NOW + 100)
         self.assertEqual([m.payload for m in store.match("t", NOW + 100)], [b"y"])
+
+
+class Cluster(TestCase):
+    """What several nodes have to agree on: the latest of each topic, an erasure among them."""
+
+    def setUp(self) -> None:
+        self.store = retained()
+        self.store.count_for_peers()
+        self.store.tombstone_s = 100.0
+
+    def stamped(self, stamp: int, payload: bytes = b"x", topic: str = "t") -> Publish:
+        made = message(topic, payload)
+        made.stamp = stamp
+        return made
+
+    def erase(self, stamp: int, topic: str = "t") -> None:
+        """As the hub does it."""
+        empty = self.stamped(stamp, b"", topic)
+        self.store.store(empty)
+        self.store.bury(empty, NOW)
+
+    def check_sums(self) -> None:
+        """They are those of a node that has the same and counts it now."""
+        before = list(self.store.sums or [])
+        self.store.count_for_peers()
+        self.assertEqual(before, self.store.sums)
+
+    def test_newer_is_what_has_a_higher_stamp(self) -> None:
+        self.assertTrue(self.store.newer(self.stamped(1)))
+        self.store.store(self.stamped(5, b"five"))
+        found = [self.store.newer(self.stamped(stamp, b"other")) for stamp in (4, 6)]
+        self.assertEqual(found, [False, True])
+
+    def test_of_equal_stamps_the_payload_decides(self) -> None:
+        """The same way on each node; the same message is not newer than itself."""
+        self.store.store(self.stamped(5, b"b"))
+        found = [self.store.newer(self.stamped(5, payload)) for payload in (b"a", b"b", b"c")]
+        self.assertEqual(found, [False, False, True])
+
+    def test_an_erasure_is_remembered(self) -> None:
+        self.store.store(self.stamped(5))
+        self.erase(7)
+        self.assertEqual(self.store.match("t", NOW), [])
+        found = [self.store.newer(self.stamped(stamp)) for stamp in (6, 8)]
+        self.assertEqual(found, [False, True])
+
+    def test_for_a_while(self) -> None:
+        self.erase(7)
+        self.assertEqual(self.store.sweep(NOW + 99.0), [])
+        self.assertFalse(self.store.newer(self.stamped(6)))
+        self.assertEqual(self.store.sweep(NOW + 100.0), ["t"])
+        self.assertTrue(self.store.newer(self.stamped(6)))
+        self.check_sums()
+
+    def test_until_there_is_a_newer_message(self) -> None:
+        self.erase(7)
+        self.store.store(self.stamped(8))
+        self.assertEqual([each.stamp for each in self.store.known()], [8])
+        self.assertEqual(self.store.sweep(NOW + 1000.0), [])
+
+    def test_the_last_stamp_is_that_of_the_latest_of_both(self) -> None:
+        self.assertEqual(self.store.last_stamp(), 0)
+        self.store.store(self.stamped(5, topic="a"))
+        self.erase(7, "b")
+        self.store.store(self.stamped(6, topic="c"))
+        self.assertEqual(self.store.last_stamp(), 7)
+
+    def test_what_is_not_of_the_cluster_is_not_compared(self) -> None:
+        """The broker's own topics have no stamps, and other values on each node."""
+        self.store.store(message("$SYS/uptime", b"1"))
+        self.assertEqual(self.store.known(), [])
+        self.check_sums()
+        self.assertEqual(self.store.sums, [0] * BUCKETS)
+
+    @given(
+        st.lists(
+            st.tuples(
+                st.sampled_from(["store", "erase", "expiring", "plain", "sweep"]),
+                st.sampled_from("abc"),
+                st.integers(1, 5),
+            ),
+            max_size=25,
+        )
+    )
+    @steady
+    def test_sums_follow_any_history(self, steps: list[tuple[str, str, int]]) -> None:
+        self.setUp()
+        for at, (what, topic, size) in enumerate(steps):
+            if what == "erase":
+                self.erase(at + 1, topic)
+            elif what == "sweep":
+                self.store.sweep(NOW + 30.0 * at)
+            else:
+                made = message(topic, b"x" * size, NOW + 20.0 * size if what == "expiring" else 0.0)
+                made.stamp = 0 if what == "plain" else at + 1
+                self.store.store(made)
+            self.check_sums()

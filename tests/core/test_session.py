@@ -86,6 +86,23 @@ class Bounds(Case):
         self.publish(0, 1, size=100)
         self.assertEqual((self.queued(), self.dropped()), ([0], 1))
 
+    def test_exactly_as_many_bytes_as_allowed(self) -> None:
+        self.fill("drop-newest", max_queued_bytes=3 * (100 + len("t")))
+        self.publish(*range(4), size=100)
+        self.assertEqual((self.queued(), self.dropped()), ([0, 1, 2], 1))
+
+    def test_no_bound_for_all_together(self) -> None:
+        self.fill("drop-newest", max_queued_bytes_total=0)
+        self.publish(*range(5))
+        self.assertEqual((self.queued(), self.dropped()), ([*range(5)], 0))
+
+    def test_the_bounds_are_those_of_the_listener_it_came_by_last(self) -> None:
+        self.fill("drop-newest", max_queued_messages=5)
+        self.subscriber = self.back(limits={"max_queued_messages": 2})
+        self.away()
+        self.publish(*range(5))
+        self.assertEqual((self.queued(), self.dropped()), ([0, 1], 3))
+
     def test_counts_go_back_to_nothing(self) -> None:
         self.fill("drop-oldest", max_queued_messages=3)
         self.publish(*range(5), size=10)
@@ -235,6 +252,15 @@ class Window(Case):
         self.assertEqual([(x.type, x.reason) for x in self.subscriber.take()], [("PUBREL", 0x92)])
         self.assertEqual(len(self.subscriber.session.inflight), 1)
 
+    def test_a_puback_does_not_end_a_delivery_of_qos_2(self) -> None:
+        self.build(max_inflight=1)
+        self.publish(0, 1, qos=2)
+        pid = self.subscriber.next("PUBLISH").pid or 0
+        self.subscriber.send(p.puback(pid))
+        self.assertEqual(self.subscriber.take(), [])
+        self.subscriber.send(p.pubrec(pid))
+        self.assertEqual([(x.type, x.reason) for x in self.subscriber.take()], [("PUBREL", 0)])
+
 
 class PacketIds(Case):
     def test_they_wrap_around_past_those_in_use(self) -> None:
@@ -246,6 +272,14 @@ class PacketIds(Case):
         self.publish(2, 3, 4)
         pids = [packet.pid for packet in self.subscriber.take()]
         self.assertEqual(pids, [1, 2, 65535, 3, 4])
+
+    def test_the_last_one_is_used_though_the_one_before_is_taken(self) -> None:
+        self.build(max_inflight=10)
+        session = self.subscriber.session
+        for number in range(2):
+            session.last_pid = 65533
+            self.publish(number)
+        self.assertEqual([packet.pid for packet in self.subscriber.take()], [65534, 65535])
 
     def test_all_of_them_in_use(self) -> None:
         """A window as wide as there are ids: the last one is found, and then the queue fills."""
@@ -304,6 +338,18 @@ class Again(Case):
         found = sorted(self.flags(packets))
         self.assertEqual(found, [("PUBLISH", second.pid, True), ("PUBREL", first.pid, False)])
 
+    def test_pubrels_in_the_order_of_the_pubrecs(self) -> None:
+        """[MQTT-4.6.0-4]"""
+        self.build()
+        self.publish(0, 1, 2, qos=2)
+        pids = [packet.pid or 0 for packet in self.subscriber.take()]
+        for pid in (pids[2], pids[0], pids[1]):
+            self.subscriber.send(p.pubrec(pid))
+        self.away()
+        packets = self.back().take()
+        self.assertEqual([each.type for each in packets], ["PUBREL"] * 3)
+        self.assertEqual([each.pid for each in packets], [pids[2], pids[0], pids[1]])
+
     def test_within_a_smaller_window(self) -> None:
         self.build()
         self.publish(*range(5))
@@ -315,6 +361,19 @@ class Again(Case):
             seen.append(int(packet.payload))
             client.send(p.puback(packet.pid or 0))
         self.assertEqual(seen, [0, 1, 2, 3, 4])
+
+    def test_an_acknowledgement_of_what_was_not_sent_again_yet_makes_no_room(self) -> None:
+        """[MQTT-3.3.4-9]: the window is that of the new connection."""
+        self.build()
+        self.publish(*range(4))
+        pids = [packet.pid or 0 for packet in self.subscriber.take()]
+        self.subscriber.lose()
+        client = self.back(props=[(Prop.RECEIVE_MAXIMUM, 2)])
+        self.assertEqual(self.numbers(client), [0, 1])
+        client.send(p.puback(pids[2]))  # it had come before the break
+        self.assertEqual(client.take(), [])
+        client.send(p.puback(pids[0]))
+        self.assertEqual(self.numbers(client), [3])
 
     def test_in_portions_and_before_anything_newer(self) -> None:
         self.build(portion=2)
@@ -399,6 +458,34 @@ class Pumping(Case):
         self.assertEqual((packet.payload, packet.prop(Prop.MESSAGE_EXPIRY)), (b"1", 40))
         self.assertEqual(self.world.stats.dropped_expired, 1)
 
+    def test_at_the_moment_of_its_expiry_a_message_is_not_sent(self) -> None:
+        """Nor with an expiry of 0, which is the moment at which it came."""
+        self.build()
+        self.away()
+        publisher = self.world.client("five", 5)
+        publisher.publish("t", b"1", 1, props=[(Prop.MESSAGE_EXPIRY, 10)])
+        self.world.wait(10)
+        publisher.publish("t", b"2", 1, props=[(Prop.MESSAGE_EXPIRY, 0)])
+        self.assertEqual(self.back().take(), [])
+
+    def test_the_work_of_a_turn_is_bounded_for_all_together(self) -> None:
+        """Each client has its portion, but not all of them in the same turn."""
+        world = World(work_per_turn=10, portion=10)
+        for name in "abc":
+            client = world.client(name, clean=False)
+            client.subscribe("t", 1)
+            client.lose()
+        publisher = world.client("publisher")
+        for number in range(20):
+            publisher.publish("t", b"%d" % number, 1)
+            world.settle()
+        back = [world.client(name, clean=False) for name in "abc"]
+        turns = []
+        for _ in range(4):
+            turns.append([len(client.take()) for client in back])
+            world.turn()
+        self.assertEqual(turns, [[10, 10, 10], [10, 0, 0], [0, 10, 0], [0, 0, 10]])
+
 
 class Retained(Case):
     """The retained messages of a new subscription."""
@@ -438,6 +525,40 @@ class Retained(Case):
         self.assertLess(len(session.queue or ()) + waiting, 250_000)
         self.assertEqual(len(self.subscriber.outlet.data), before)
         self.assertFalse(self.subscriber.outlet.reading)
+
+    def test_no_more_bytes_than_a_turn_may_have(self) -> None:
+        size = ENOUGH // 4
+        super().build(max_packet_size=2 * size)
+        for number in range(12):
+            self.publisher.publish(f"r/{number:02}", (b"%d" % number).ljust(size), 1, retain=True)
+        self.subscriber.send(p.subscribe(5, ("r/#", 0), version=5))
+        self.subscriber.next("SUBACK")
+        self.assertLessEqual(len(self.subscriber.outlet.data), 5 * (size + 100))
+        self.world.settle()
+        self.assertEqual(self.numbers(), [*range(12)])
+
+    def test_sending_them_is_work(self) -> None:
+        """A turn that has sent as many as it may leaves the next SUBSCRIBE to the next turn."""
+        self.build(work_per_turn=7, portion=7)
+        clients = (self.subscriber, self.world.client("other"))
+        for client in clients:
+            client.feed(p.subscribe(5, ("r/#", 0), version=client.version))
+        self.world.hub.flush()
+        self.assertEqual([len(client.take()) for client in clients], [8, 0])
+        self.world.settle()
+        self.assertEqual([len(client.take()) for client in clients], [0, 8])
+
+    def test_those_that_expire_while_they_wait_do_not_come(self) -> None:
+        """At the moment of their expiry they are gone; they are counted."""
+        self.build(portion=1)
+        five = self.world.client("five", 5)
+        five.publish("r/6", b"6", retain=True, props=[(Prop.MESSAGE_EXPIRY, 10)])
+        self.subscriber.send(p.subscribe(5, ("r/#", 0), version=5))
+        self.world.now += 10
+        self.world.settle()
+        self.subscriber.next("SUBACK")
+        self.assertEqual(self.numbers(), [0, 1, 2, 3, 4, 5])
+        self.assertEqual(self.world.stats.dropped_expired, 1)
 
     def test_within_the_window(self) -> None:
         self.build(max_inflight=2)

@@ -49,12 +49,24 @@ class Fairness(Case):
         self.publish(7)
         self.assertEqual([len(slow.payloads()), len(fast.payloads())], [1, 6])
 
+    def test_one_that_is_busy_comes_before_one_that_is_away(self) -> None:
+        self.member("away").lose()
+        busy = self.world.client("busy", 5, props=[(Prop.RECEIVE_MAXIMUM, 1)])
+        busy.subscribe("$share/g/t", 1)
+        self.publish(3)
+        for number in range(3):
+            packet = busy.next("PUBLISH")
+            self.assertEqual(packet.payload, b"%d" % number)
+            busy.send(p.puback(packet.pid or 0))
+        self.assertEqual(self.member("away").take(), [])
+
     def test_with_nobody_live_it_waits_for_one_that_comes_back(self) -> None:
         for name in "ab":
             self.member(name).lose()
         self.publish(4)
         got = [self.member(name).payloads() for name in "ab"]
         self.assertEqual(sorted(chain(*got)), [b"0", b"1", b"2", b"3"])
+        self.assertEqual([len(each) for each in got], [2, 2])
 
     def test_groups_are_served_each(self) -> None:
         """One copy for each group, and one for an ordinary subscription of the same session."""
@@ -90,6 +102,14 @@ class HandOver(Case):
         leaving.lose()
         self.assertEqual(staying.payloads(), [b"0", b"2", b"4"])
         self.assertEqual(self.member("leaving").take(), [])
+
+    def test_at_the_qos_of_the_message_not_above(self) -> None:
+        leaving, staying = self.member("leaving"), self.member("staying", qos=2)
+        self.publish(2)
+        leaving.take()
+        staying.take()
+        leaving.lose()
+        self.assertEqual([packet.qos for packet in staying.take()], [1])
 
     def test_what_was_acknowledged_stays_done(self) -> None:
         leaving, staying = self.member("leaving"), self.member("staying")
@@ -154,6 +174,49 @@ class HandOver(Case):
         self.assertIn(b"2", staying.payloads())
         leaving.unblock()
         self.assertEqual([packet.type for packet in leaving.take()], ["PUBLISH", "UNSUBACK"])
+
+    def test_unsubscribing_hands_over_even_to_those_away(self) -> None:
+        """The client that unsubscribed will not ask for it again."""
+        self.member("away").lose()
+        leaving = self.member("leaving")
+        leaving.outlet.full = True
+        leaving.send(p.pingreq())
+        self.publish(2)
+        leaving.send(p.unsubscribe(9, "$share/g/t", version=5))
+        leaving.unblock()
+        self.assertEqual([packet.type for packet in leaving.take()], ["PINGRESP", "UNSUBACK"])
+        self.assertEqual(self.member("away").payloads(), [b"0", b"1"])
+
+    def mixed(self) -> tuple[Client, Client]:
+        """A member of two groups with a subscription of its own, for all of which messages wait;
+        and another member of both groups.
+        """
+        leaving, staying = self.member("leaving"), self.world.client("staying", 5)
+        leaving.subscribe("$share/h/other", 1)
+        leaving.subscribe("own", 1)
+        leaving.outlet.full = True
+        leaving.send(p.pingreq())
+        leaving.take()
+        topics = ("own", "t", "other", "own", "t", "other", "own")
+        for number, topic in enumerate(topics):
+            self.publisher.publish(topic, b"%d" % number, 1)
+        for topic_filter in ("$share/g/t", "$share/h/other"):
+            staying.subscribe(topic_filter, 1)
+        return leaving, staying
+
+    def test_what_waits_for_other_subscriptions_stays_in_its_order(self) -> None:
+        leaving, staying = self.mixed()
+        leaving.lose()
+        self.assertEqual(staying.payloads(), [b"1", b"2", b"4", b"5"])
+        self.assertEqual(self.member("leaving").payloads(), [b"0", b"3", b"6"])
+
+    def test_unsubscribing_hands_over_nothing_of_another_group(self) -> None:
+        leaving, staying = self.mixed()
+        leaving.send(p.unsubscribe(9, "$share/g/t", version=5))
+        self.assertEqual(staying.payloads(), [b"1", b"4"])
+        leaving.unblock()
+        leaving.next("UNSUBACK")
+        self.assertEqual(leaving.payloads(), [b"0", b"2", b"3", b"5", b"6"])
 
     def test_a_chain_of_members_with_full_queues_ends(self) -> None:
         """Each one that goes for its full queue fills the next; the messages stay bounded."""

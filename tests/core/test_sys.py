@@ -4,6 +4,7 @@ from unittest import TestCase
 
 from mhub.core.connection import Connection
 from mhub.core.hlc import Clock
+from mhub.core.journal import Row
 from mhub.core.peer import Peer, PeerLimits
 from mhub.core.peers import Peers
 from mhub.core.session import Session
@@ -92,10 +93,19 @@ class Neighbours:
     def claim(self, connection: Connection) -> bool:
         return False
 
-    def divided(self, session: Session) -> None:
+    def control(self, peer: Peer, client_id: str, body: bytes) -> None:
         pass
 
-    def owned(self, peer: Peer, client_id: str, stamp: int) -> None:
+    def loaded(self, session: Session, rows: list[Row]) -> None:
+        pass
+
+    def ended(self, session: Session) -> None:
+        pass
+
+    def owned(self, peer: Peer, client_id: str, value: int) -> None:
+        pass
+
+    def remains(self, peer: Peer, client_id: str, epoch: int) -> None:
         pass
 
     def turn(self) -> None:
@@ -115,7 +125,6 @@ class Cluster(Case):
         limits.max_queued_messages = 2
         peers = Peers(self.world.hub, "a", Clock("a", 0.0), Neighbours(), limits)
         peers.suback_waits = False
-        peers.start(1)
         self.world.hub.join(peers)
         for name in ("b", "c"):
             peers.meet(name)
@@ -155,8 +164,6 @@ class Cluster(Case):
                 "refused/full": "0",
                 "queued/messages": "2",
                 "queued/bytes": "16",
-                "names": "0",
-                "names/dropped": "0",
             },
         )
 

@@ -3,6 +3,9 @@
 from typing import Any
 
 from mhub.core.journal import (
+    DELIVERY,
+    SESSION,
+    SUBSCRIPTION,
     Contents,
     DeliveryRecord,
     Row,
@@ -18,18 +21,15 @@ def plain(record: Any, *names: str) -> tuple[Any, ...]:
 
 
 def plain_session(record: SessionRecord) -> tuple[Any, ...]:
-    will = plain(record, "will", "will_delay_s", "will_at")
-    owner = plain(record, "sid", "client_id", "username", "listener", "mount")
-    return (*owner, record.expiry_s, record.ends_at, *will)
+    return SESSION.values(record)
 
 
 def plain_subscription(record: SubscriptionRecord) -> tuple[Any, ...]:
-    return plain(record, "sid", "name", "qos", "no_local", "retain_as_published", "identifier")
+    return SUBSCRIPTION.values(record)
 
 
 def plain_delivery(record: DeliveryRecord) -> tuple[Any, ...]:
-    sent = plain(record, "qos", "retain", "ids", "share", "pid", "released")
-    return (*plain(record, "sid", "seq", "mid", "size_bytes"), *sent)
+    return plain(record, *(name for name in DELIVERY.names if name != "body"))
 
 
 def plain_row(row: Row) -> tuple[Any, ...]:

@@ -1,8 +1,9 @@
 """Records and batches for tests of stores, each in one line."""
 
-from typing import Any
+from typing import Any, TypeVar
 
 from mhub.core import journal
+from mhub.core.fields import Shape
 from mhub.core.journal import (
     Batch,
     DeliveryRecord,
@@ -11,6 +12,8 @@ from mhub.core.journal import (
     SubscriptionRecord,
 )
 from mhub.wire.publish import Publish
+
+T = TypeVar("T")
 
 NOW = 1_000_000.0
 LOTS = 1 << 40
@@ -37,6 +40,16 @@ def message(mid: int, refs: int, text: str = "shared") -> MessageRecord:
 def delivery(sid: int, seq: int, mid: int = 0, **fields: Any) -> DeliveryRecord:
     fields.setdefault("body", b"" if mid else body(f"{sid}/{seq}"))
     return filled(DeliveryRecord(sid, seq), **{"mid": mid, "size_bytes": 10, "qos": 1, **fields})
+
+
+def extreme(shape: Shape[T], **fields: Any) -> T:
+    """A record with the highest value, or a strange one, in each field that is not given."""
+    strange = {"flag": True, "time": NOW + 0.1, "text": "é \0\n", "data": bytes(range(256))}
+    values = [
+        fields.get(field.name, field.kind.high or strange.get(field.kind.name, body("extreme")))
+        for field in shape.fields
+    ]
+    return shape.record(values)
 
 
 def filled(record: Any, **fields: Any) -> Any:

@@ -1,11 +1,11 @@
 """The contract: deliveries, the messages they share, and the queue that load() reads."""
 
 from mhub.core import journal
-from mhub.core.journal import ChangeRecord
+from mhub.core.journal import DELIVERY, MESSAGE, ChangeRecord
 from mhub.wire.publish import Publish
 from tests.store.case import StoreCase
 from tests.store.plain import plain, plain_delivery, plain_row
-from tests.store.records import body, delivery, filled, message, session, subscription
+from tests.store.records import body, delivery, extreme, filled, message, session, subscription
 
 
 class MessageSuite(StoreCase):
@@ -25,6 +25,23 @@ class MessageSuite(StoreCase):
             [plain_row(row) for row in await self.queue(1)],
             [(*plain_delivery(each), each.body) for each in (first, second)],
         )
+
+    async def test_deliveries_come_back_with_every_field_at_its_bounds(self) -> None:
+        """One with a message of its own waits, one with the message that it shares is in flight."""
+        await self.start()
+        shared = extreme(MESSAGE, refs=1)
+        waits = extreme(DELIVERY, sid=1, mid=0, pid=0)
+        flies = extreme(DELIVERY, sid=1, seq=0, mid=shared.mid, body=b"")
+        await self.commit(session(1), shared, waits, flies)
+        contents = await self.start()
+        [row] = contents.sessions[0].inflight
+        self.assertEqual(plain_row(row), (*plain_delivery(flies), shared.body))
+        [row] = await self.queue(1)
+        self.assertEqual(plain_row(row), (*plain_delivery(waits), waits.body))
+        self.assertEqual(
+            (contents.last_mid, contents.sessions[0].last_seq), (shared.mid, waits.seq)
+        )
+        await self.assert_sound()
 
     async def test_deliveries_in_flight_come_back_in_order(self) -> None:
         await self.start()

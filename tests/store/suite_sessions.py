@@ -1,8 +1,18 @@
 """The contract: sessions and what belongs to them, how they end, and retained messages."""
 
+from mhub.core.journal import SESSION, SUBSCRIPTION
 from tests.store.case import StoreCase
 from tests.store.plain import plain_contents, plain_session, plain_subscription
-from tests.store.records import NOW, body, delivery, filled, message, session, subscription
+from tests.store.records import (
+    NOW,
+    body,
+    delivery,
+    extreme,
+    filled,
+    message,
+    session,
+    subscription,
+)
 
 
 class SessionSuite(StoreCase):
@@ -42,6 +52,15 @@ class SessionSuite(StoreCase):
             plain_session(found.record), plain_session(session(1, 99, ends_at=NOW + 5))
         )
         self.assertEqual(len(found.subscriptions), 1)
+
+    async def test_a_session_comes_back_with_every_field_at_its_bounds(self) -> None:
+        await self.start()
+        first, named = extreme(SESSION, sid=3), extreme(SUBSCRIPTION, sid=3)
+        await self.commit(first, named)
+        [found] = (await self.start(NOW + 0.05)).sessions
+        self.assertEqual(plain_session(found.record), plain_session(first))
+        [subscribed] = found.subscriptions
+        self.assertEqual(plain_subscription(subscribed), plain_subscription(named))
 
     async def test_subscriptions_come_back_with_every_field(self) -> None:
         await self.start()

@@ -34,6 +34,7 @@ from tests.store.suite import batch, delivery, portrait, session, subscription
 SIDS = st.integers(1, 5)
 TIMES = st.floats(0, 1e10)
 BODY = f'"{32 * "A"}"'  # a message without anything
+SESSION = b'{"kind": "session", "sid": 1, "client_id": "a"}'
 U32 = st.integers(0, 0xFFFFFFFF)
 
 
@@ -48,7 +49,6 @@ def bodies(draw: st.DrawFn) -> bytes:
     publish.expiry_s = draw(st.integers(-1, 0x7FFFFFFF))
     publish.expiry_at = draw(st.integers(-1, 100))
     publish.expires_at = draw(TIMES)
-    publish.uid = draw(st.sampled_from((0, 1, (1 << 64) - 1)))
     publish.stamp = draw(st.sampled_from((0, 1, (1 << 64) - 1)))
     body = message(publish, 0.0)
     return body[:1] + b"\x01" + body[2:] if draw(st.integers(0, 4)) == 0 else body
@@ -69,6 +69,8 @@ SESSIONS = st.builds(
     will=st.just(b"") | bodies(),
     will_delay_s=U32,
     will_at=TIMES,
+    epoch=st.integers(0, (1 << 62) - 1),
+    began=st.integers(0, (1 << 62) - 1),
 )
 SUBSCRIPTIONS = st.builds(
     subscription,
@@ -187,7 +189,7 @@ class RoundTripTests(JsonlCase):
         self.assertEqual(
             [json.loads(line) for line in self.exported(store).splitlines()],
             [
-                {"mhub": "store", "schema": 2},
+                {"mhub": "store", "schema": 3},
                 {"kind": "message", "mid": 7, "body": {"topic": "t", "qos": 1, "payload": "é"}},
                 {"kind": "delivery", "sid": 1, "seq": 3, "mid": 7, "size_bytes": 10, "qos": 1},
                 {"kind": "incoming", "sid": 1, "pid": 5},
@@ -217,12 +219,21 @@ class RoundTripTests(JsonlCase):
         self.assertEqual(self.done(portrait(copy)), self.done(portrait(store)))
         self.assertEqual(copy.sessions[1].client_id, "\0peer/b/1234")
 
-    def test_a_file_of_version_1(self) -> None:
+    def test_a_file_of_an_earlier_version(self) -> None:
         lines = self.exported(self.store(batch(session(1), delivery(1, 1))))
         _, _, rest = lines.partition(b"\n")
-        copy = MemoryStore()
-        self.do_import(b'{"mhub": "store", "schema": 1}\n' + rest, copy)
-        self.assertEqual((len(copy.sessions), copy.notes), (1, {}))
+        for version in (1, 2):
+            copy = MemoryStore()
+            self.do_import(b'{"mhub": "store", "schema": %d}\n' % version + rest, copy)
+            self.assertEqual((len(copy.sessions), copy.notes), (1, {}))
+            self.assertEqual((copy.sessions[1].epoch, copy.sessions[1].began), (0, 0))
+
+    def test_the_clusters_clock_is_text(self) -> None:
+        """Its 62 bits are more than the numbers of many tools that read JSON have."""
+        line = to_line("session", {**from_line(SESSION)[1], "epoch": (1 << 62) - 1})
+        self.assertEqual(json.loads(line)["epoch"], "4611686018427387903")
+        self.assertNotIn("began", json.loads(line))
+        self.assertEqual(from_line(line)[1]["epoch"], (1 << 62) - 1)
 
     def test_bytes(self) -> None:
         """A payload that is no text is base64, and so is a message that is more than its fields."""
@@ -260,14 +271,14 @@ class RoundTripTests(JsonlCase):
 
 class BadLineTests(JsonlCase):
     def test_first_line(self) -> None:
-        ours = 'expected {"mhub": "store", "schema": 2}, as `mhub store export` writes it'
+        ours = 'expected {"mhub": "store", "schema": 3}, as `mhub store export` writes it'
         for first, text in (
             (b"", "the file is empty"),
             (b"\n", ours),
             (b'{"mhub": "bench", "schema": 1}\n', ours),
             (b'{"mhub": "store", "schema": "1"}\n', ours),
             (b'{"mhub": "store", "schema": 0}\n', ours),
-            (b'{"mhub": "store", "schema": 3}', "schema 3 is newer than this mhub, which knows 2"),
+            (b'{"mhub": "store", "schema": 4}', "schema 4 is newer than this mhub, which knows 3"),
         ):
             error = self.assertRaises(BadLine, Survey, io.BytesIO(first), "x.jsonl")
             self.assertEqual(str(error), f"x.jsonl:1: {text}")
@@ -299,6 +310,11 @@ class BadLineTests(JsonlCase):
             ('"expiry_s": -1', "expiry_s: expected an integer from 0 to 4294967295"),
             ('"ends_at": NaN', "ends_at: expected a number of seconds"),
             ('"ends_at": 1e999', "ends_at: expected a number of seconds"),
+            ('"epoch": 5', "epoch: expected an integer as text"),
+            ('"epoch": ""', "epoch: expected an integer as text"),
+            ('"epoch": "-5"', "epoch: expected an integer as text"),
+            ('"epoch": "\\u0665"', "epoch: expected an integer as text"),
+            ('"began": "4611686018427387904"', f"began: expected an integer from 0 to {2**62 - 1}"),
             ('"will": "?"', "will: expected base64"),
             ('"will": null', "will: expected base64"),
             ('"will": ""', "will: expected a message, found something else in base64"),

@@ -29,6 +29,7 @@ class Balky:
     def __init__(self) -> None:
         self.store = MemoryStore()
         self.problem: Exception | None = None
+        self.slow: Deferred[None] | None = None  # what a commit waits for, before it may fail
         self.closed = False
         self.calls = 0
 
@@ -42,6 +43,8 @@ class Balky:
         return await self.store.open(now)
 
     async def commit(self, batch: Batch) -> None:
+        if self.slow is not None:
+            await self.slow
         self._answer()
         await self.store.commit(batch)
 
@@ -95,6 +98,7 @@ class KeeperCase(SynchronousTestCase):
         client = self.world.client("away", clean=False)
         client.subscribe("t", 1)
         client.lose()
+        self.world.settle()  # nothing is left to be done that would end the keeper's turn for it
         return self.world.client("pub")
 
 
@@ -171,6 +175,7 @@ class OpenTests(KeeperCase):
     def test_the_log_says_what_is_there(self) -> None:
         """What is kept for other nodes of a cluster is in no session."""
         self.successResultOf(self.open())
+        self.assertEqual(self.world.hub.store_state, "ok")
         self.assertEqual(self.said[-1], "balky: 0 sessions, 0 queued messages, 0 retained")
         self.away().publish("t", b"x", 1, retain=True)
         ledger = self.world.hub.book()
@@ -215,6 +220,19 @@ class CloseTests(KeeperCase):
         self.assertEqual(len(self.balky.store.deliveries), 1)
         self.assertTrue(self.balky.closed)
 
+    def test_also_what_was_not_urgent(self) -> None:
+        """That a message was acknowledged goes with the next batch, or with the last one."""
+        self.successResultOf(self.open())
+        self.away().publish("t", b"x", 1)
+        client = self.world.client("away", clean=False)
+        self.world.settle()
+        client.send(p.puback(client.next("PUBLISH").pid or 0))
+        self.assertEqual(len(self.balky.store.deliveries), 1)
+        closing = Deferred.fromCoroutine(self.keeper.close(5.0))
+        self.clock.pump([0.01] * 2)
+        self.successResultOf(closing)
+        self.assertEqual(self.balky.store.deliveries, {})
+
     def test_but_not_for_ever(self) -> None:
         self.successResultOf(self.open())
         sender = self.away()
@@ -225,6 +243,53 @@ class CloseTests(KeeperCase):
         self.successResultOf(closing)
         self.assertEqual(self.clock.getDelayedCalls(), [])
         self.assertTrue(any("stopped with" in line for line in self.said), self.said)
+
+    def test_not_for_a_store_that_is_another_ones(self) -> None:
+        """It would never take what is pending."""
+        self.successResultOf(self.open())
+        sender = self.away()
+        self.balky.problem = StoreTaken("another broker uses it now")
+        sender.publish("t", b"x", 1)
+        self.keeper.give_up()
+        self.successResultOf(Deferred.fromCoroutine(self.keeper.close(5.0)))
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_a_commit_that_fails_after_the_end_is_not_tried_again(self) -> None:
+        """The store was busy with it when the time was over."""
+        self.successResultOf(self.open())
+        sender = self.away()
+        slow = self.balky.slow = Deferred()
+        sender.publish("t", b"x", 1)
+        self.successful_close()
+        self.balky.problem = StoreError("closed")
+        slow.callback(None)
+        calls = self.balky.calls
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        self.clock.pump([1.0] * 30)
+        self.assertEqual((self.balky.calls, sender.take()), (calls, []))
+
+    def test_nothing_is_tried_again_after_the_end(self) -> None:
+        """A commit and a read of a queue both fail, and both wait to be tried again."""
+        self.successResultOf(self.open())
+        sender = self.away()
+        for number in range(20):
+            sender.publish("t", b"%d" % number, 1)
+        self.balky.problem = StoreError("away")
+        client = self.world.open(4)
+        client.send(p.connect("away", 4, clean=False))
+        self.assertEqual(len(self.clock.getDelayedCalls()), 2)
+        self.successful_close()
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+        calls = self.balky.calls
+        self.clock.pump([1.0] * 30)
+        self.assertEqual(self.balky.calls, calls)
+
+    def successful_close(self) -> None:
+        """The end, after all the time that it may take."""
+        closing = Deferred.fromCoroutine(self.keeper.close(5.0))
+        self.clock.pump([0.1] * 60)
+        self.successResultOf(closing)
+        self.assertTrue(self.balky.closed)
 
     def test_before_it_was_open(self) -> None:
         self.balky.problem = StoreError("connection refused")

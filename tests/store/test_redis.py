@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
-from mhub.core.journal import Batch
+from mhub.core.journal import SCHEMA, Batch
 from mhub.store.contract import Store, StoreError, StoreTaken
 from mhub.store.redis import SLACK_S, RedisOptions, RedisStore
 from tests.helpers.certificates import Authority
@@ -24,6 +24,7 @@ from tests.store.suite import (
     delivery,
     message,
     plain_contents,
+    plain_session,
     portrait,
     session,
 )
@@ -232,17 +233,32 @@ class RefusalTests(RedisCase):
         self.assertEqual(server.all_keys(), ["mhub:meta", "mhub:sessions"])
         self.assertEqual(server.ask("HGETALL", "mhub:meta"), [b"schema", b"7"])
 
-    async def test_contents_of_version_1_are_taken_on(self) -> None:
+    async def test_contents_of_an_earlier_version_are_taken_on(self) -> None:
+        """1 had no notes, 2 no epochs of sessions."""
         server = shared_server()
-        store = await self.opened(server.port)
-        await store.commit(batch(session(1), delivery(1, 1), retained={"t": body()}))
-        await store.close()
-        server.ask("HSET", "mhub:meta", "schema", 1)
-        again = self.make(server.port)
-        contents = await again.open(NOW)
-        self.assertEqual((len(contents.sessions), len(contents.retained)), (1, 1))
-        self.assertEqual(contents.notes, {})
-        self.assertEqual(server.ask("HGET", "mhub:meta", "schema"), b"2")
+        for version, notes in ((1, {}), (2, {"n": "1"})):
+            server.ask("FLUSHALL")
+            store = await self.opened(server.port)
+            kept = session(1, username="u", will=body("gone"), epoch=5, began=4)
+            await store.commit(
+                batch(kept, delivery(1, 1), retained={"t": body()}, notes=notes),
+            )
+            await store.close()
+            server.ask("HSET", "mhub:meta", "schema", version)
+            self.assertEqual(server.ask("HDEL", "mhub:s:1", "epoch", "began"), 2)
+            again = self.make(server.port)
+            contents = await again.open(NOW)
+            [found] = contents.sessions
+            kept.epoch = kept.began = 0
+            self.assertEqual(plain_session(found.record), plain_session(kept))
+            self.assertEqual((found.queued, len(contents.retained)), (1, 1))
+            self.assertEqual(contents.notes, notes)
+            self.assertEqual(server.ask("HGET", "mhub:meta", "schema"), b"%d" % SCHEMA)
+            await again.commit(batch(session(1, epoch=(1 << 62) - 1)))
+            self.assertEqual(server.ask("HGET", "mhub:s:1", "epoch"), b"4611686018427387903")
+            [found] = (await again.open(NOW)).sessions
+            self.assertEqual(found.record.epoch, (1 << 62) - 1)
+            await again.close()
 
     async def test_contents_that_are_gone(self) -> None:
         server = shared_server()

@@ -32,7 +32,6 @@ from tests.store.suite import (
 )
 
 TABLES = ("sessions", "subscriptions", "messages", "deliveries", "incoming", "retained", "notes")
-VERSION_1 = Path(__file__).with_name("version1.sql")
 
 
 def rows_of(path: str) -> list[Any]:
@@ -357,9 +356,15 @@ class FileTests(TestCase):
 
     async def test_a_file_of_version_1_opens_with_all_it_has(self) -> None:
         """However the schema goes on."""
+        await self.assert_opens("version1.sql", {})
+
+    async def test_a_file_of_version_2_opens_with_all_it_has(self) -> None:
+        await self.assert_opens("version2.sql", {"boot": "3"})
+
+    async def assert_opens(self, script: str, notes: dict[str, str]) -> None:
         os.makedirs(self.directory)
         db = sqlite3.connect(self.path)
-        db.executescript(VERSION_1.read_text())
+        db.executescript(Path(__file__).with_name(script).read_text())
         db.close()
         store = SqliteStore(reactor, self.path, "off")
         self.stores.append(store)
@@ -384,12 +389,16 @@ class FileTests(TestCase):
         self.assertEqual((row.record.seq, row.record.ids), (22, b"\x0b\x03"))
         self.assertEqual((said(sent.body), said(row.body)), (("t", b"two"), ("t", b"own")))
         self.assertEqual(await store.check(), [])
-        self.assertEqual(contents.notes, {})
-        await store.commit(batch(notes={"new": "\0since version 2"}))
+        self.assertEqual(contents.notes, notes)
+        expected.epoch, expected.began = (1 << 62) - 1, 5
+        await store.commit(batch(expected, notes={"new": "\0since version 2"}))
         await store.close()
         contents = await store.open(NOW)
-        self.assertEqual((contents.last_sid, len(contents.sessions)), (12, 1))
-        self.assertEqual(contents.notes, {"new": "\0since version 2"})
+        self.assertEqual(contents.last_sid, 12)
+        self.assertEqual(
+            [plain_session(each.record) for each in contents.sessions], [plain_session(expected)]
+        )
+        self.assertEqual(contents.notes, {**notes, "new": "\0since version 2"})
         await store.close()
         db = sqlite3.connect(self.path)
         self.assertEqual(db.execute("PRAGMA user_version").fetchone(), (SCHEMA,))

@@ -7,9 +7,8 @@ from twisted.internet.defer import Deferred
 from twisted.logger import formatEvent, globalLogPublisher
 
 from mhub.core.journal import Batch
-from mhub.store.contract import StoreTaken
+from mhub.store.contract import NothingThere, StillOwned, StoreTaken
 from mhub.store.redis import RedisOptions, RedisStore
-from mhub.store.redis_lease import NothingThere, StillOwned
 from tests.helpers.redis import Proxy, RedisServer, free_port, shared_server
 from tests.store.plain import plain_stored
 from tests.store.records import LOTS, NOW, batch, body, delivery, message, session, subscription
@@ -84,15 +83,15 @@ class StandInCase(RedisCase):
 
     def stand_in(self, port: int, by: str = "a", **options: Any) -> RedisStore:
         """What node `a` makes of its own store, for node `b`."""
-        given = {"port": port, "prefix": "mhub:a:", "lease_s": LONG_S, "timeout_s": 60, **options}
+        given = {"port": port, "node": "a", "lease_s": LONG_S, "timeout_s": 60, **options}
         own = RedisStore(reactor, RedisOptions(**given))
-        store = own.beside(NODE, by, self.taken.append)
+        store = own.beside("b", by, self.taken.append)
         self.addCleanup(store.close)
         return store
 
     async def node(self, port: int, *batches: Batch, lease_s: float = LONG_S) -> RedisStore:
         """The store of a node that runs."""
-        options = RedisOptions(port=port, prefix=NODE, lease_s=lease_s, timeout_s=60)
+        options = RedisOptions(port=port, node="b", lease_s=lease_s, timeout_s=60)
         store = RedisStore(reactor, options, taken=self.taken.append)
         self.addCleanup(store.close)
         await store.open(NOW)
@@ -149,7 +148,7 @@ class ClaimTests(StandInCase):
     async def test_another_schema_is_left_alone(self) -> None:
         """A node of another release may come back, as in the middle of an upgrade."""
         server = shared_server()
-        for schema, text in ((99, "of a newer mhub"), (1, "of an older mhub")):
+        for schema, text in ((99, "of a newer mhub"), (2, "of an older mhub")):
             server.ask("HSET", f"{NODE}meta", "schema", schema)
             server.ask("SADD", f"{NODE}sessions", 1)
             before = self.picture(server)
@@ -177,13 +176,12 @@ class SharedTests(StandInCase):
     async def test_whoever_uses_the_same_keys_has_the_same_word(self) -> None:
         server = shared_server()
         first = await self.node(server.port)
-        second = self.make(server.port, prefix="mhub:c:")
-        word = await first.shared_by("mhub:")
+        word = await first.identity()
         self.assertTrue(word)
-        self.assertEqual(await second.shared_by("mhub:"), word)
-        self.assertNotEqual(await second.shared_by("other:"), word)
-        elsewhere = self.make(server.port, prefix="mhub:c:", db=1)
-        self.assertNotEqual(await elsewhere.shared_by("mhub:"), word)
+        self.assertEqual(await self.make(server.port, node="c").identity(), word)
+        for other in ({"prefix": "other:"}, {"db": 1}):
+            elsewhere = self.make(server.port, node="c", **other)
+            self.assertNotEqual(await elsewhere.identity(), word)
 
 
 class LeaseTests(StandInCase):

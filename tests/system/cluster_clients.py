@@ -1,22 +1,27 @@
-"""Clients that come back to any node of a cluster, and the load that they make.
+"""Clients that reconnect to any node of a cluster, and the load that they make.
 
 They are those of `tests.system.durability_clients`, and know besides that a broker may have no
 session for them: while a node is dead its sessions are, too.  Then a publisher sends again what was
-not acknowledged, which may have been taken before, and a subscriber subscribes again, with a second
-session until the two are one.  Exactly once is promised between sessions that were there.
+not acknowledged, which may have been accepted before, and a subscriber subscribes again.
 
-Nodes that do not see each other may each have a session for a client, and say so: whoever goes from
-one side to the other counts as if the session had not been there.
+A CONNACK with Session Present 0 that the client has read is the only thing that excuses a broker.
+It ends a lifetime of the client, and another one begins (see `tests.system.cluster_check`).
+
+While the network is split, the two sides may each have a session for a client.  The first time that
+it goes to the other side it reads Session Present 0; then it may go to and fro between two
+sessions, which are merged only after the split.  So a client that has read Session Present 0 during
+a split is exempt until its next CONNACK after the split.
 
 A node that says nothing any more is left for another one, as a client with a short keep-alive does.
 """
 
+import math
 import random
 import time
-from collections.abc import Callable, Iterator
-from itertools import count, cycle
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import cycle
 
-from tests.helpers import packets as p
 from tests.helpers.packets import Packet
 from tests.system.cluster_trace import Trace
 from tests.system.durability import PATIENCE_S, Load, Stuck
@@ -24,6 +29,7 @@ from tests.system.durability_clients import (
     RESTLESS,
     STEADY,
     Client,
+    Copy,
     Habit,
     Publisher,
     Subscriber,
@@ -37,25 +43,34 @@ SILENCE_S = 4.0
 CONNECT_S = 10.0
 """The same before CONNACK, for which a node may wait for others."""
 
+SETTLE_S = 20.0
+"""How long the last deliveries may take without any progress: only failures wait that long."""
+
+LONGEST_S = 900.0
+"""However much happens meanwhile, nothing may take longer than this."""
+
+PID_STEP = 1000
+"""So far apart are the packet ids for two sessions that a client has at the same time."""
+
 Choose = Callable[[], Address | None]
 """The node for the next connection; None: there is none."""
 
-Parted = Callable[[Address, Address], bool]
-"""Whether two nodes do not see each other."""
+IsSplit = Callable[[], bool]
+"""Whether some nodes do not see each other."""
 
 
 class Roaming(Client):
     """What is different for all clients of a cluster."""
 
     choose: Choose
-    parted: Parted
+    is_split: IsSplit
     trace: Trace
-    forgotten = 0  # how often a broker had no session for it
-    resumed = 0  # how often one had
+    silence_s = SILENCE_S
+    connect_s = CONNECT_S
+    forgotten = 0  # how often it read Session Present 0, but for the first time
+    resumed = 0  # how often Session Present 1
     refused = 0
-    _last: Address | None = None  # where it was before
-    _crossed = False  # nodes that do not see each other may each have a session
-    _came_at = 0.0
+    is_exempt = False  # it has read Session Present 0 during a split
     _heard_at = 0.0
     _pinged_at = 0.0
 
@@ -68,26 +83,27 @@ class Roaming(Client):
             self._sock = dial(address)
         except OSError:
             return  # it has just died
-        self.trace.note(self.name, f"comes to {address[0]}")
-        if self._last is not None and self.parted(self._last, address):
-            self._crossed = True
-        self._last = address
+        self.trace.note(self.name, f"connects to {address[0]}")
         self._sock.setblocking(False)
-        self._came_at = self._heard_at = self._pinged_at = time.monotonic()
-        self._send(p.connect(self.name, clean=False))
+        self._heard_at = self._pinged_at = time.monotonic()
+        self._send(self._connect())
 
     def leave(self) -> None:
         if self.is_here:
-            self.trace.note(self.name, f"leaves, with {len(self._out)} bytes not sent")
+            self.trace.note(self.name, f"closes, with {len(self._out)} bytes not sent")
         super().leave()
 
     def _send(self, data: bytes) -> None:
-        self.trace.sent(self.name, data)
+        self.trace.sent(self.name, data, self.version)
         super()._send(data)
 
     def _handle(self, packet: Packet) -> None:
         self.trace.came(self.name, packet)
         super()._handle(packet)
+
+    def _dismissed(self, packet: Packet) -> None:
+        """Session taken over, or the node stops; it closes now."""
+        self.trace.came(self.name, packet)
 
     def read(self) -> None:
         self._heard_at = time.monotonic()
@@ -97,7 +113,7 @@ class Roaming(Client):
         """Leave a node that says nothing."""
         if not self.is_here:
             return
-        if now - self._heard_at > (SILENCE_S if self.live else CONNECT_S):
+        if now - self._heard_at > (self.silence_s if self.live else self.connect_s):
             self.leave()
         elif self.live and now - self._pinged_at > PING_S:
             self._pinged_at = now
@@ -108,14 +124,16 @@ class Roaming(Client):
         if packet.reason != 0:
             self.refused += 1  # it is about to stop; it closes now
             return
+        was_exempt, is_split = self.is_exempt, self.is_split()
         if packet.session_present:
             self.resumed += 1
-            if self._crossed:
-                self._doubt()
+            if was_exempt:
+                self._switch()
+            self.is_exempt = was_exempt and is_split
         elif self.welcomes:
             self.forgotten += 1
             self._lose()
-        self._crossed = False
+            self.is_exempt = is_split
         self.live = True
         self.welcomes += 1
         self._resume()
@@ -123,8 +141,8 @@ class Roaming(Client):
     def _lose(self) -> None:
         """The broker has no session."""
 
-    def _doubt(self) -> None:
-        """The broker has one, which may not be the last one that the client had."""
+    def _switch(self) -> None:
+        """The broker has one, which may be another one than before: the client is exempt."""
 
 
 class RoamingPublisher(Roaming, Publisher):
@@ -133,65 +151,78 @@ class RoamingPublisher(Roaming, Publisher):
     ) -> None:
         super().__init__(name, qos, retain, window, habit)
         self.may_double: set[int] = set()  # sent again to a broker that had no session
+        self.unordered: set[int] = set()  # published while it was exempt
+        self.lost_after: list[int] = []  # the last number before each Session Present 0
+        self._pid_base = 0
+
+    def publish(self) -> None:
+        before = self.sent
+        super().publish()
+        if self.is_exempt and self.sent > before:
+            self.unordered.add(self.sent)
+
+    def _free_pid(self, above: int = 0) -> int:
+        return super()._free_pid(self._pid_base)
 
     def _lose(self) -> None:
-        self._doubt()
-        self._releasing.clear()
-
-    def _doubt(self) -> None:
         self.may_double |= set(self._waiting.values())
+        self.lost_after.append(self.sent)
+        self._releasing.clear()
+        if self.is_split():
+            # The other side's session may still wait for PUBREL, and would take a message with
+            # the same packet id for one that it has.
+            self._pid_base = (self._pid_base + PID_STEP) % 60_000
+
+    def _switch(self) -> None:
+        self.may_double |= set(self._waiting.values())
+
+
+@dataclass
+class Lifetime:
+    """Of a subscriber: from one Session Present 0 to the next."""
+
+    began_at: float = math.inf  # what was published before may come late
+    required_from: float = math.inf  # what was published since has to come
 
 
 class RoamingSubscriber(Roaming, Subscriber):
     def __init__(self, name: str, qos: int, of: str = "", habit: Habit = STEADY) -> None:
         super().__init__(name, qos, of, habit)
-        self.is_split = False  # it may have several sessions
-        self.split: set[tuple[str, int]] = set()  # what came then: by publisher, places in `got`
-        self._doubtful: set[int] = set()  # QoS 2 packet ids of that time
-
-    def merged(self) -> None:
-        """It has one session again.
-
-        Between nodes that do not see each other it may have gone from one session to another, with
-        Session Present 1 from both: for what it had open in the first one no PUBREL comes.
-        """
-        self.is_split = False
-        self._open -= self._doubtful
-        self._doubtful.clear()
+        self.lifetimes = [Lifetime()]
 
     def look_for_open(self) -> None:
         """All should be at its end: PUBREL must have come for each PUBREC."""
-        if self._open:
+        if self._open and not self.is_exempt:
             numbers = " ".join(map(str, sorted(self._open)))
             self.wrong.append(f"{self.name}: no PUBREL for the packet ids {numbers}")
 
     def _lose(self) -> None:
-        self.is_split = True
+        self.lifetimes.append(Lifetime())
         self.subscribed = False
         self._open.clear()
 
-    def _doubt(self) -> None:
-        self.is_split = True
-        self._doubtful |= self._open
+    def _switch(self) -> None:
+        # The subscription is there already; but nothing is known of what this session has open.
+        required_from = self.lifetimes[-1].required_from
+        self.lifetimes.append(Lifetime(time.monotonic(), required_from))
+        self._open.clear()
+
+    def _collide(self, pid: int, known: tuple[str, int], message: tuple[str, int]) -> None:
+        if self.is_exempt:
+            del self._open[pid]
+        else:
+            super()._collide(pid, known, message)
 
     def _handle(self, packet: Packet) -> None:
-        if packet.type == "SUBACK" and self.subscribed:
-            return  # to an earlier connection's SUBSCRIBE
+        was_subscribed = self.subscribed
         super()._handle(packet)
+        if self.subscribed and not was_subscribed:
+            lifetime = self.lifetimes[-1]
+            lifetime.began_at = lifetime.required_from = time.monotonic()
 
-    def _keep(self, packet: Packet) -> None:
-        super()._keep(packet)
-        if self.is_split and packet.qos == 2 and packet.pid is not None:
-            self._doubtful.add(packet.pid)
-        name = packet.payload.split(b" ", 1)[0].decode()
-        copies = self.got[name]
-        if packet.retain:
-            # It comes for a new subscription, whether it came before or not.
-            if any(copy.number == copies[-1].number for copy in copies[:-1]):
-                copies.pop()
-                return
-        if self.is_split:
-            self.split.add((name, len(copies) - 1))
+    def _copy(self, packet: Packet, number: int) -> Copy:
+        copy = super()._copy(packet, number)
+        return copy._replace(lifetime=len(self.lifetimes) - 1, is_exempt=self.is_exempt)
 
 
 def publishers() -> list[RoamingPublisher]:
@@ -217,7 +248,7 @@ def subscribers() -> list[RoamingSubscriber]:
 
 
 class ClusterLoad(Load):
-    """`doors` says where nodes let clients in, at any moment."""
+    """`addresses` says where nodes accept clients, at any moment."""
 
     publishers: list[RoamingPublisher]  # type: ignore[assignment]
     subscribers: list[RoamingSubscriber]  # type: ignore[assignment]
@@ -225,38 +256,62 @@ class ClusterLoad(Load):
     def __init__(
         self,
         rng: random.Random,
-        doors: Callable[[], list[Address]],
-        parted: Parted,
+        addresses: Callable[[], list[Address]],
+        is_split: IsSplit,
         trace: Trace,
+        version: int = 4,
     ) -> None:
         super().__init__(rng)
-        self.publishers = publishers()
-        self.subscribers = subscribers()
+        self._addresses = addresses
+        self._is_split = is_split
+        self._trace = trace
+        self._version = version
+        self._turns = cycle(range(840))  # divided by all numbers of nodes up to 8
         self.last = self._last = RoamingPublisher("last", 2)
+        self.set_clients(publishers(), subscribers())
+
+    def set_clients(
+        self, publishers: Sequence[RoamingPublisher], subscribers: Sequence[RoamingSubscriber]
+    ) -> None:
+        """Who makes the load."""
+        self.publishers = list(publishers)
+        self.subscribers = list(subscribers)
         self.clients: list[Roaming] = [*self.publishers, *self.subscribers, self.last]
         self._clients = list(self.clients)
-        self._doors = doors
-        self._turns = cycle(range(840))  # divided by all numbers of nodes up to 8
         for client in self.clients:
-            client.choose = self._choose
-            client.parted = parted
-            client.trace = trace
+            client.version = self._version
+            client.is_split = self._is_split
+            client.trace = self._trace
+            if not hasattr(client, "choose"):
+                client.choose = self._choose
 
     def _choose(self) -> Address | None:
         """In turn, as a load balancer does."""
-        doors = self._doors()
-        return doors[next(self._turns) % len(doors)] if doors else None
+        addresses = self._addresses()
+        return addresses[next(self._turns) % len(addresses)] if addresses else None
 
     def drain(self) -> None:
         """Until every queue is empty; each client has one session by now."""
         self.calmly_until(lambda: self.last.live, "a connection to publish by")
         self.last.publish()
         self.calmly_until(self._everywhere, "the last message, at every subscriber")
-        deadline = time.monotonic() + SILENCE_S
-        self.calmly_until(
-            lambda: all(each.idle for each in self.subscribers) or time.monotonic() > deadline,
-            "the end of QoS 2",
-        )
+        # Who is exempt may have a packet id open that no session knows any more.
+        self.settle(lambda: all(each.idle or each.is_exempt for each in self.subscribers))
+
+    def settle(self, done: Callable[[], bool]) -> None:
+        """Until that is done, or nothing comes any more; what is missing then is found later."""
+        state, changed_at = self._state(), time.monotonic()
+
+        def is_over() -> bool:
+            nonlocal state, changed_at
+            if done():
+                return True
+            now, before, state = time.monotonic(), state, self._state()
+            if state != before:
+                changed_at = now
+            return now - changed_at > SETTLE_S
+
+        self.calmly_until(is_over, "the last deliveries")
 
     def everybody(self) -> bool:
         """Whether everybody is connected, and has subscribed."""
@@ -305,12 +360,17 @@ class ClusterLoad(Load):
         super()._turn(is_calm)
 
     def _progress(self, what: str) -> Iterator[int]:
-        """There is always something that happens, so the time has an end."""
-        deadline = time.monotonic() + PATIENCE_S
-        for number in count():
+        """Turns without end, but for a time in which nothing changes, or for a very long one."""
+        deadline = time.monotonic() + LONGEST_S
+        for number in super()._progress(what):
             if time.monotonic() > deadline:
-                raise Stuck(f"waited in vain for {what}; {self._unfinished()}")
+                raise Stuck(f"waited too long for {what}; {self._unfinished()}")
             yield number
+
+    def _state(self) -> int:
+        """Grows with whatever happens, but for pings, which are always answered."""
+        came = sum(len(copies) for each in self.subscribers for copies in each.got.values())
+        return self.acknowledged() + came + sum(client.welcomes for client in self.clients)
 
     def run(self, seconds: float, acknowledged: int = 0, turns: int = 0) -> None:
         """As ever; but long times pass in pieces, each of which has its own patience."""

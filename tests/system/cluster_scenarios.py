@@ -8,58 +8,62 @@
     join      a fourth node comes
     leave     a node goes for good
     proxy     a node is killed behind HAProxy, and its clients come back through it
+    roam      nothing fails, but two subscribers go from node to node (`cluster_roam`)
 
-Nothing that was acknowledged may be lost in the end.
+What must hold in the end is in `cluster_check`.
 """
 
 from collections.abc import Callable
 
 from tests.system.cluster_check import ClusterVerdict, judge_retained
-from tests.system.cluster_house import PORT, Node
-from tests.system.cluster_stage import Stage
+from tests.system.cluster_processes import PORT, Node
+from tests.system.cluster_roam import TEMPERS, add_clients, roam
 from tests.system.cluster_still import still
+from tests.system.cluster_testbed import Testbed
 from tests.system.durability import Stuck
 
 DEAD_S = 2.0
-"""After so long nodes give a silent one up (`dead_s` in `cluster_house.CONFIG`)."""
+"""After so long nodes give a silent one up (`dead_s` in `cluster_processes.CONFIG`)."""
 
 
-def kill(stage: Stage) -> None:
-    for name in stage.victims():
-        stage.house.kill(name)
-        stage.work()
-        stage.house.start(name)
-        stage.until_whole()
-        stage.work()
+def kill(testbed: Testbed) -> None:
+    for name in testbed.victims():
+        testbed.cluster.kill(name)
+        testbed.work()
+        testbed.cluster.start(name)
+        testbed.until_whole()
+        testbed.work()
 
 
-def freeze(stage: Stage) -> None:
-    node = stage.house.nodes[stage.rng.choice("abc")]
-    stage.trace.note("HOUSE", f"{node.name} is frozen")
+def freeze(testbed: Testbed) -> None:
+    node = testbed.cluster.nodes[testbed.rng.choice("abc")]
+    testbed.trace.note("CLUSTER", f"{node.name} is frozen")
     node.freeze()
-    stage.house.shut(node.name)
-    stage.work(DEAD_S + stage.seconds)
-    stage.trace.note("HOUSE", f"{node.name} goes on")
+    testbed.cluster.shut(node.name)
+    testbed.work(DEAD_S + testbed.seconds)
+    testbed.trace.note("CLUSTER", f"{node.name} goes on")
     node.thaw()
-    stage.house.open(node.name)
-    stage.until_whole()
-    stage.work()
+    testbed.cluster.open(node.name)
+    testbed.until_whole()
+    testbed.work()
 
 
-def split(stage: Stage) -> None:
-    house = stage.house
-    alone = stage.rng.choice("abc")
-    others = [node for name, node in house.nodes.items() if name != alone]
-    stage.trace.note("HOUSE", f"{alone} is apart")
-    house.switch.split(alone)
-    stage.load.run_until(
+def split(testbed: Testbed) -> None:
+    cluster = testbed.cluster
+    alone = testbed.rng.choice("abc")
+    others = [node for name, node in cluster.nodes.items() if name != alone]
+    testbed.trace.note("CLUSTER", f"{alone} is apart")
+    cluster.is_split = True
+    cluster.switch.split(alone)
+    testbed.load.run_until(
         lambda: all(alone not in _up(node) for node in others), "the others miss it"
     )
-    stage.work(DEAD_S + stage.seconds)
-    stage.trace.note("HOUSE", "all are together")
-    house.switch.heal()
-    stage.until_whole()
-    stage.work()
+    testbed.work(DEAD_S + testbed.seconds)
+    testbed.trace.note("CLUSTER", "all are together")
+    cluster.switch.heal()
+    testbed.until_whole()
+    cluster.is_split = False
+    testbed.work()
 
 
 def _up(node: Node) -> set[str]:
@@ -68,89 +72,89 @@ def _up(node: Node) -> set[str]:
     return {each["node"] for each in status["members"] if each["state"] == "up"}
 
 
-def rolling(stage: Stage) -> None:
-    for name in stage.victims():
-        stage.house.terminate(name)
-        stage.until_ended(name)
-        stage.work()
-        stage.house.start(name)
-        stage.until_whole()
-        stage.work()
+def rolling(testbed: Testbed) -> None:
+    for name in testbed.victims():
+        testbed.cluster.terminate(name)
+        testbed.until_ended(name)
+        testbed.work()
+        testbed.cluster.start(name)
+        testbed.until_whole()
+        testbed.work()
 
 
-def join(stage: Stage) -> None:
-    house, load = stage.house, stage.load
-    house.add("d")
-    node = house.nodes["d"]
+def join(testbed: Testbed) -> None:
+    cluster, load = testbed.cluster, testbed.load
+    cluster.add("d")
+    node = cluster.nodes["d"]
     node.start()
     load.run_until(lambda: bool((node.status() or {}).get("ready")), "a fourth node that is ready")
     # Now, before anything else comes: it has what the others have.
-    stage.wrong += judge_retained("d", (node.host, PORT), load.publishers)
+    testbed.wrong += judge_retained("d", (node.host, PORT), load.publishers)
     load.tell_all_by((node.host, PORT))
-    house.open("d")
-    stage.until_whole()
-    stage.work()
+    cluster.open("d")
+    testbed.until_whole()
+    testbed.work()
 
 
-def leave(stage: Stage) -> None:
-    house, load = stage.house, stage.load
-    name = stage.rng.choice(sorted(house.nodes))
-    before = _absent(stage)
-    house.shut(name)
-    command = house.leave(name)
+def leave(testbed: Testbed) -> None:
+    cluster, load = testbed.cluster, testbed.load
+    name = testbed.rng.choice(sorted(cluster.nodes))
+    before = _absent(testbed)
+    cluster.shut(name)
+    command = cluster.leave(name)
     load.run_until(lambda: command.poll() is not None, "the end of mhub cluster leave")
     said = command.communicate()[0]
     if command.returncode:
-        stage.wrong.append(f"mhub cluster leave ended with {command.returncode}: {said}")
-    stage.until_ended(name)
-    house.forget(name)
-    stage.until_whole()
-    stage.work()
-    lost = _absent(stage) - before
+        testbed.wrong.append(f"mhub cluster leave ended with {command.returncode}: {said}")
+    testbed.until_ended(name)
+    cluster.forget(name)
+    testbed.until_whole()
+    testbed.work()
+    lost = _absent(testbed) - before
     if lost:
-        stage.wrong.append(f"{lost} sessions were not handed over")
+        testbed.wrong.append(f"{lost} sessions were not handed over")
 
 
-def proxy(stage: Stage) -> None:
-    house, load = stage.house, stage.load
-    stage.rest()
-    _come_back(stage, "while all is well")
-    before = _absent(stage)
+def proxy(testbed: Testbed) -> None:
+    cluster, load = testbed.cluster, testbed.load
+    testbed.rest()
+    _come_back(testbed, "while all is well")
+    before = _absent(testbed)
     # HAProxy may have thought that a busy node is gone, and have sent everybody to the others.
-    holders = [n for n, node in house.nodes.items() if (node.status() or {}).get("clients")]
-    victim = stage.rng.choice(holders)
-    house.kill(victim)
+    holders = [n for n, node in cluster.nodes.items() if (node.status() or {}).get("clients")]
+    victim = testbed.rng.choice(holders)
+    cluster.kill(victim)
     load.hear_from_nodes()
     # They had come in turn, so some sessions were there, and are not to be had now.
-    if _absent(stage) == before:
-        stage.wrong.append("nobody had a session on the node that was killed")
+    if _absent(testbed) == before:
+        testbed.wrong.append("nobody had a session on the node that was killed")
     # Those on the other nodes are: whoever comes back finds one, on either of them.
-    _come_back(stage, "while a node is dead")
-    stage.work()
-    house.start(victim)
-    stage.until_whole()
-    stage.rest()
+    _come_back(testbed, "while a node is dead")
+    testbed.work()
+    cluster.start(victim)
+    testbed.until_whole()
+    testbed.rest()
     # Its sessions are back, and one with those that took their place.
-    _come_back(stage, "after the node has come back")
-    stage.work()
+    _come_back(testbed, "after the node has come back")
+    testbed.work()
 
 
-def _come_back(stage: Stage, when: str) -> None:
+def _come_back(testbed: Testbed, when: str) -> None:
     """Everybody leaves, comes back, and finds a session."""
-    before = _absent(stage)
-    stage.load.close()
-    stage.load.calmly_until(stage.load.everybody, f"everybody back {when}")
-    absent = _absent(stage) - before
+    before = _absent(testbed)
+    testbed.load.close()
+    testbed.load.calmly_until(testbed.load.everybody, f"everybody back {when}")
+    absent = _absent(testbed) - before
     if absent:
-        stage.wrong.append(f"{absent} clients came back to no session {when}")
+        testbed.wrong.append(f"{absent} clients came back to no session {when}")
 
 
-def _absent(stage: Stage) -> int:
+def _absent(testbed: Testbed) -> int:
     """How often a client that came back did not find its session."""
-    return sum(client.forgotten for client in stage.load.clients)
+    return sum(client.forgotten for client in testbed.load.clients)
 
 
-SCENARIOS: dict[str, Callable[[Stage], None]] = {
+SCENARIOS: dict[str, Callable[[Testbed], None]] = {
     "kill": kill,
     "freeze": freeze,
     "still": still,
@@ -159,21 +163,30 @@ SCENARIOS: dict[str, Callable[[Stage], None]] = {
     "join": join,
     "leave": leave,
     "proxy": proxy,
+    "roam": roam,
 }
 
 
-def play(stage: Stage, *names: str) -> ClusterVerdict:
+FAILURES = tuple(name for name in SCENARIOS if name != "roam")
+"""Those in which nodes or links fail: `make chaos` runs them all."""
+
+
+def run_scenarios(testbed: Testbed, *names: str, temper: str = TEMPERS[0]) -> ClusterVerdict:
     """One of them, or several in turn, from the first node to the verdict."""
-    stage.house.switched = "split" in names
+    testbed.cluster.switched = "split" in names
+    testbed.cluster.add("a", "b", "c")
     if "proxy" in names:
-        stage.begin_behind_proxy()
-    else:
-        stage.begin()
+        testbed.add_proxy()
+    if "roam" in names:
+        hosts = {name: node.host for name, node in testbed.cluster.nodes.items()}
+        add_clients(testbed.load, hosts, temper, testbed.rng)
+        testbed.nothing_failed = names == ("roam",)
+    testbed.begin()
     for name in names:
         try:
-            SCENARIOS[name](stage)
+            SCENARIOS[name](testbed)
             if name != names[-1]:
-                stage.rest()
+                testbed.rest()
         except Stuck as stuck:
             raise Stuck(f"{name}: {stuck}") from stuck
-    return stage.finish()
+    return testbed.finish()

@@ -10,8 +10,8 @@ import time
 from collections.abc import Callable
 
 from tests.helpers import packets as p
-from tests.system.cluster_house import PORT, Node
-from tests.system.cluster_stage import Stage
+from tests.system.cluster_processes import PORT, Node
+from tests.system.cluster_testbed import Testbed
 from tests.system.raw import Raw
 
 MESSAGES = 1000
@@ -88,15 +88,15 @@ def _answer(packet: p.Packet) -> Callable[[int], bytes]:
     return p.puback if packet.qos == 1 else p.pubrec
 
 
-def still(stage: Stage) -> None:
-    a, b, c = (stage.house.nodes[name] for name in "abc")
-    stage.rest()
+def still(testbed: Testbed) -> None:
+    a, b, c = (testbed.cluster.nodes[name] for name in "abc")
+    testbed.rest()
     ways = [Way("between", a, b, qos) for qos in (1, 0, 2)]
     wanted = Way("wanted", a, c, 1)
     for way in ways:
         way.send(WANTED)  # whatever happens the first time only
     running = [way.send(MESSAGES) for way in ways]
-    stage.trace.note("HOUSE", "c is frozen")
+    testbed.trace.note("CLUSTER", "c is frozen")
     c.freeze()
     began = time.monotonic()
     waited: list[float] = []
@@ -110,26 +110,26 @@ def still(stage: Stage) -> None:
     stopped = [way.send(MESSAGES) for way in ways]
     publishing.join()
     for way, before, now in zip(ways, running, stopped, strict=True):
-        stage.said.append(
+        testbed.said.append(
             f"{MESSAGES} messages of QoS {way.qos} from a to b: {before:.2f} s while c runs,"
             f" {now:.2f} s while it is stopped; ratio {now / before:.2f}"
         )
         sent = WANTED + 2 * MESSAGES
         if (way.acknowledged, way.came) != (sent, sent):
-            stage.wrong.append(
+            testbed.wrong.append(
                 f"of {sent} messages of QoS {way.qos} {way.acknowledged} were acknowledged,"
                 f" and {way.came} came"
             )
     if wanted.acknowledged != WANTED:
-        stage.wrong.append(f"{wanted.acknowledged} of {WANTED} that c wants were acknowledged")
+        testbed.wrong.append(f"{wanted.acknowledged} of {WANTED} that c wants were acknowledged")
     for seconds in waited:
-        stage.said.append(f"{WANTED} that c wants were acknowledged after {seconds:.2f} s")
-    stage.trace.note("HOUSE", "c goes on")
+        testbed.said.append(f"{WANTED} that c wants were acknowledged after {seconds:.2f} s")
+    testbed.trace.note("CLUSTER", "c goes on")
     c.thaw()
     wanted.read(WANTED)
     if wanted.came != WANTED:
-        stage.wrong.append(f"{wanted.came} of {WANTED} that c wants came")
+        testbed.wrong.append(f"{wanted.came} of {WANTED} that c wants came")
     for way in (*ways, wanted):
         way.close()
-    stage.until_whole()
-    stage.work()
+    testbed.until_whole()
+    testbed.work()

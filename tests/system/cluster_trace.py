@@ -27,10 +27,10 @@ class Trace:
             clock = time.strftime("%H:%M:%S", time.localtime(now))
             self._file.write(f"{clock}.{int(now % 1 * 1000):03} {who} {text}\n")
 
-    def sent(self, who: str, data: bytes) -> None:
+    def sent(self, who: str, data: bytes, version: int = 4) -> None:
         """One packet, as it goes out."""
         if self._file is not None and data[0] >> 4 in TOLD:
-            self.note(who, f"-> {_brief(p.decode(*p.split(data)))}")
+            self.note(who, f"-> {_brief(p.decode(*p.split(data), version))}")
 
     def came(self, who: str, packet: Packet) -> None:
         if self._file is not None:

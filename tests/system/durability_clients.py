@@ -1,4 +1,4 @@
-"""MQTT 3.1.1 clients that know exactly what they sent, what was acknowledged, and what came.
+"""MQTT clients that know exactly what they sent, what was acknowledged, and what came.
 
 They behave as the specification asks.  Their sessions are persistent, and their state outlives
 their connections, as if it were on a disk that never fails: after a reconnect they send again what
@@ -10,6 +10,7 @@ Sockets do not block: `tests.system.durability` turns the crank.
 
 import random
 import socket
+import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import count
@@ -24,6 +25,9 @@ ROOT = "load"
 
 SPREAD = 3
 """Each publisher has so many topics, used in turn."""
+
+SESSION_EXPIRY_S = 24 * 3600
+"""In MQTT 5, a persistent session is one that outlives its connection for so long."""
 
 
 class Habit(NamedTuple):
@@ -40,8 +44,8 @@ MOSTLY_AWAY = Habit(leaves=0.05, comes=0.002)
 ABSENT = Habit(leaves=1.0, comes=0.0)
 
 
-def topic_of(publisher: str, number: int) -> str:
-    return f"{ROOT}/{publisher}/{number % SPREAD}"
+def topic_of(publisher: str, number: int, spread: int = SPREAD) -> str:
+    return f"{ROOT}/{publisher}/{number % spread}"
 
 
 def payload_of(publisher: str, number: int) -> bytes:
@@ -51,6 +55,9 @@ def payload_of(publisher: str, number: int) -> bytes:
 
 
 class Client:
+    version = 4  # of the protocol; 5 is MQTT 5
+    spread = SPREAD
+
     def __init__(self, name: str, habit: Habit = STEADY) -> None:
         self.name = name
         self.habit = habit
@@ -83,7 +90,12 @@ class Client:
         except OSError:
             return  # the broker has just died
         self._sock.setblocking(False)
-        self._send(p.connect(self.name, clean=False))
+        self._send(self._connect())
+
+    def _connect(self) -> bytes:
+        """CONNECT, for a persistent session."""
+        props = [(p.Prop.SESSION_EXPIRY, SESSION_EXPIRY_S)] if self.version >= 5 else None
+        return p.connect(self.name, self.version, clean=False, props=props)
 
     def leave(self) -> None:
         """Without a word, and whatever was on its way is lost."""
@@ -121,6 +133,8 @@ class Client:
                 self._welcome(packet)
             elif packet.type == "PINGRESP":
                 self.pongs += 1
+            elif packet.type == "DISCONNECT":
+                self._dismissed(packet)
             else:
                 self._handle(packet)
 
@@ -137,7 +151,7 @@ class Client:
             at, end = head
             if end > len(data):
                 break
-            yield p.decode(data[start], data[at:end])
+            yield p.decode(data[start], data[at:end], self.version)
             start = end
         del self._data[:start]
 
@@ -150,6 +164,10 @@ class Client:
         self.live = True
         self.welcomes += 1
         self._resume()
+
+    def _dismissed(self, packet: Packet) -> None:
+        """MQTT 5: the broker says why it closes."""
+        self.wrong.append(f"{self.name}: DISCONNECT with {packet.reason}")
 
     def _resume(self) -> None:
         """Send what was not finished."""
@@ -180,6 +198,8 @@ class Publisher(Client):
         self.sent = 0  # the number of the last message
         self.acknowledged: set[int] = set()
         self.resent: Counter[int] = Counter()
+        self.first_sent_at: dict[int, float] = {}
+        self.last_sent_at: dict[int, float] = {}
         self.retained: dict[str, int] = {}  # topic -> the last one that was acknowledged
         self._waiting: dict[int, int] = {}  # packet id -> number of the message
         self._releasing: dict[int, int] = {}  # the same, after PUBREC
@@ -194,29 +214,46 @@ class Publisher(Client):
         if not self.live or under_way >= self.window:
             return
         self.sent += 1
-        pid = next(n for n in count(1) if n not in self._waiting and n not in self._releasing)
+        pid = self._free_pid()
         self._waiting[pid] = self.sent
+        self.first_sent_at[self.sent] = self.last_sent_at[self.sent] = time.monotonic()
         self._send(self._packet(pid, self.sent, False))
+
+    def _free_pid(self, above: int = 0) -> int:
+        """The lowest packet id that is not in use."""
+        return next(
+            n for n in count(above + 1) if n not in self._waiting and n not in self._releasing
+        )
 
     def publish_some(self, rng: random.Random) -> None:
         for _ in range(rng.randrange(4)):
             self.publish()
 
     def _packet(self, pid: int, number: int, dup: bool) -> bytes:
-        payload = payload_of(self.name, number)
-        return p.publish(topic_of(self.name, number), payload, self.qos, pid, self.retain, dup)
+        return p.publish(
+            topic_of(self.name, number, self.spread),
+            payload_of(self.name, number),
+            self.qos,
+            pid,
+            self.retain,
+            dup,
+            version=self.version,
+        )
 
     def _resume(self) -> None:
         for pid in self._releasing:
             self._send(p.pubrel(pid))
         for pid, number in self._waiting.items():
             self.resent[number] += 1
+            self.last_sent_at[number] = time.monotonic()
             self._send(self._packet(pid, number, True))
 
     def _handle(self, packet: Packet) -> None:
         pid = packet.pid
         assert pid is not None
-        if packet.type == "PUBACK" and self.qos == 1 and pid in self._waiting:
+        if packet.type in ("PUBACK", "PUBREC") and (packet.reason or 0) >= 0x80:
+            super()._handle(packet)  # MQTT 5: refused, and no limit is set that would explain it
+        elif packet.type == "PUBACK" and self.qos == 1 and pid in self._waiting:
             self._acknowledge(self._waiting.pop(pid))
         elif packet.type == "PUBREC" and self.qos == 2 and pid in self._waiting:
             number = self._waiting.pop(pid)
@@ -231,7 +268,7 @@ class Publisher(Client):
     def _acknowledge(self, number: int) -> None:
         self.acknowledged.add(number)
         if self.retain:
-            topic = topic_of(self.name, number)
+            topic = topic_of(self.name, number, self.spread)
             self.retained[topic] = max(number, self.retained.get(topic, 0))
 
 
@@ -240,6 +277,11 @@ class Copy(NamedTuple):
 
     number: int
     dup: bool
+    qos: int = 0
+    retain: bool = False
+    connection: int = 0  # the number of the connection by which it came
+    lifetime: int = 0  # see `tests.system.cluster_check`
+    is_exempt: bool = False
 
 
 class Subscriber(Client):
@@ -249,7 +291,8 @@ class Subscriber(Client):
         self.of = of  # the publisher that it listens to; "": to all
         self.subscribed = False
         self.got: dict[str, list[Copy]] = {}  # by publisher
-        self._open: set[int] = set()  # QoS 2 packet ids that wait for PUBREL
+        # QoS 2 packet ids that wait for PUBREL -> publisher and number of the message
+        self._open: dict[int, tuple[str, int]] = {}
 
     def wants(self, publisher: str) -> bool:
         return self.of in ("", publisher)
@@ -261,7 +304,7 @@ class Subscriber(Client):
     def _resume(self) -> None:
         if not self.subscribed:
             topics = f"{ROOT}/{self.of}/#" if self.of else f"{ROOT}/#"
-            self._send(p.subscribe(1, (topics, self.qos)))
+            self._send(p.subscribe(1, (topics, self.qos), version=self.version))
 
     def _handle(self, packet: Packet) -> None:
         pid = packet.pid
@@ -269,8 +312,8 @@ class Subscriber(Client):
         if packet.type == "PUBLISH" and pid is not None:
             self._receive(packet, pid)
         elif packet.type == "PUBREL" and pid is not None:
-            self._open.discard(pid)
-            self._send(p.pubcomp(pid))
+            self._open.pop(pid, None)
+            self._answer("PUBCOMP", p.pubcomp(pid))
         elif packet.type == "SUBACK" and packet.reasons == [self.qos] and not self.subscribed:
             self.subscribed = True
         else:
@@ -279,17 +322,38 @@ class Subscriber(Client):
     def _receive(self, packet: Packet, pid: int) -> None:
         if packet.qos == 1:
             self._keep(packet)
-            self._send(p.puback(pid))
+            self._answer("PUBACK", p.puback(pid))
             return
+        message = message_of(packet)
+        known = self._open.get(pid)
+        if known is not None and known != message:
+            self._collide(pid, known, message)
         if pid not in self._open:  # else it has this one [MQTT-4.3.3-2]
             self._keep(packet)
-            self._open.add(pid)
-        self._send(p.pubrec(pid))
+            self._open[pid] = message
+        self._answer("PUBREC", p.pubrec(pid))
+
+    def _collide(self, pid: int, known: tuple[str, int], message: tuple[str, int]) -> None:
+        """A packet id that waits for PUBREL comes with another message, which is thus lost."""
+        self.wrong.append(f"{self.name}: packet id {pid} of {known} came with {message}")
+
+    def _answer(self, type: str, data: bytes) -> None:
+        """An acknowledgement, of this type."""
+        self._send(data)
 
     def _keep(self, packet: Packet) -> None:
-        name, number, _ = packet.payload.decode().split(" ")
-        if packet.payload != payload_of(name, int(number)):
+        name, number = message_of(packet)
+        if packet.payload != payload_of(name, number):
             self.wrong.append(f"{self.name}: {name} {number} came damaged")
-        if packet.topic != topic_of(name, int(number)):
+        if packet.topic != topic_of(name, number, self.spread):
             self.wrong.append(f"{self.name}: {name} {number} came as {packet.topic}")
-        self.got.setdefault(name, []).append(Copy(int(number), packet.dup))
+        self.got.setdefault(name, []).append(self._copy(packet, number))
+
+    def _copy(self, packet: Packet, number: int) -> Copy:
+        return Copy(number, packet.dup, packet.qos, packet.retain, self.welcomes)
+
+
+def message_of(packet: Packet) -> tuple[str, int]:
+    """Publisher and number, from the payload."""
+    name, number, _ = packet.payload.split(b" ", 2)
+    return name.decode(), int(number)

@@ -5,7 +5,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.helpers import packets as p
 from tests.helpers.packets import Prop
 from tests.system.case import place
-from tests.system.cluster_house import PORT, House
+from tests.system.cluster_processes import PORT, ClusterProcesses
 from tests.system.process import PATIENCE_S, wait_until
 from tests.system.raw import Raw
 
@@ -13,8 +13,8 @@ KEPT = [(Prop.SESSION_EXPIRY, 1000)]
 
 
 class LeaveTests(SynchronousTestCase):
-    def house(self, reference: str) -> House:
-        house = House(place(self))
+    def house(self, reference: str) -> ClusterProcesses:
+        house = ClusterProcesses(place(self))
         self.addCleanup(house.close)
         house.add("a", "b")
         config = house.nodes["a"].directory / "broker.toml"

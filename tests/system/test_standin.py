@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.helpers import packets as p
 from tests.helpers.redis import RedisServer
 from tests.system.case import place
-from tests.system.cluster_house import PORT, House
+from tests.system.cluster_processes import PORT, ClusterProcesses
 from tests.system.process import wait_until
 from tests.system.raw import Raw
 
@@ -75,7 +75,7 @@ class StandInTests(SynchronousTestCase):
         self.redis = RedisServer()
         self.addCleanup(self.redis.remove)
         store = f'kind = "redis"\nredis.port = {self.redis.port}'
-        self.house = House(place(self), store=store)
+        self.house = ClusterProcesses(place(self), store=store)
         self.addCleanup(self.house.close)
         self.house.add("a", "b", "c")
         self.house.start()

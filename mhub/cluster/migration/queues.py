@@ -1,0 +1,129 @@
+"""A frozen session's queue as entries, read in portions; and entries into a session.
+
+The queue stays as it is while it is read: the source keeps all until the target has it.  A session
+that is in the store is read from there, so what is given is safe by itself.
+"""
+
+from itertools import islice
+from typing import Final
+
+from mhub.core import journal
+from mhub.core.delivery import Delivery
+from mhub.core.hub import Hub
+from mhub.core.journal import DeliveryRecord, Row, StoredSession
+from mhub.core.ledger import record_of, subscription_record
+from mhub.core.session import Session
+
+MOST: Final = 1000
+MOST_BYTES: Final = 256 * 1024
+"""What is read at a time."""
+
+
+Beyond = dict[int | Delivery, int]
+"""Entries that a target gets from others: by number in the store, or themselves -> epoch."""
+
+
+def stored_of(session: Session, epoch: float) -> StoredSession:
+    """A session as a value, without its entries."""
+    stored = StoredSession(record_of(session, epoch))
+    stored.record.sid = 1
+    stored.subscriptions = [
+        subscription_record(1, name, each) for name, each in session.subscriptions.items()
+    ]
+    stored.incoming = list(session.incoming)
+    return stored
+
+
+def row_of(delivery: Delivery, seq: int, pid: int, epoch: float) -> Row:
+    message = delivery.message
+    record = DeliveryRecord(1, seq)
+    record.size_bytes = len(message.payload) + len(message.topic_data)
+    record.qos = delivery.qos
+    record.retain = delivery.retain
+    record.ids = delivery.ids
+    record.share = delivery.group.full_name if delivery.group is not None else ""
+    record.pid = pid
+    record.released = delivery.released
+    return Row(record, journal.message(message, epoch))
+
+
+class Reader:
+    """Entries of a session in their order: those in flight, retained replay, the queue."""
+
+    def __init__(self, session: Session, epoch: float) -> None:
+        self._session = session
+        self._epoch = epoch
+        self.last = 0  # the number of the last entry of the queue that was read
+
+    def first(self) -> list[Row]:
+        """What is not in the queue: all of it at once."""
+        session = self._session
+        rows = []
+        for pid, delivery in session.inflight.items():
+            seq = delivery.record.seq if delivery.record is not None else 1
+            rows.append(row_of(delivery, seq, pid, self._epoch))
+        for subscription, message in session.replay():
+            qos = min(message.qos, subscription.qos)
+            delivery = Delivery(message, qos, True, subscription.ids)
+            rows.append(row_of(delivery, 1, 0, self._epoch))
+        return rows
+
+    def is_exhausted(self) -> bool:
+        session = self._session
+        if session.sid:
+            return not session.queued() or self.last >= session.last_seq
+        return self.last >= session.queued()
+
+    def read(self, beyond: Beyond, epoch: int) -> list[Row] | None:
+        """The next of the queue, but for those beyond the cut; None: the store was asked."""
+        session = self._session
+        if session.sid:
+            if not session.loading:
+                assert session.hub.journal is not None
+                session.loading = True
+                session.hub.journal.load(session, self.last, MOST, MOST_BYTES)
+            return None
+        rows = []
+        for delivery in islice(session.queue or (), self.last, self.last + MOST):
+            self.last += 1
+            if beyond.get(delivery, 0) < epoch:
+                rows.append(row_of(delivery, self.last, 0, self._epoch))
+        return rows
+
+    def loaded(self, rows: list[Row], beyond: Beyond, epoch: int) -> list[Row]:
+        """What the store answered."""
+        if rows:
+            self.last = rows[-1].record.seq
+        elif not self._session.hub.book().is_pending():
+            self.last = self._session.last_seq  # there is no more, whatever was counted
+        aside = self._session.aside
+        return [
+            row
+            for row in rows
+            if beyond.get(row.record.seq, 0) < epoch and row.record.seq not in aside
+        ]
+
+
+def revive_inflight(hub: Hub, session: Session, row: Row, epoch: float) -> None:
+    """An entry that is in flight, with the packet id that its client knows."""
+    delivery = delivery_of(session, row, epoch)
+    delivery.released = row.record.released
+    if session.sid:
+        book = hub.book()
+        book.add(session, delivery)
+        book.sent(delivery, row.record.pid)
+        if delivery.released:
+            book.released(delivery)
+    session.inflight[row.record.pid] = delivery
+
+
+def delivery_of(session: Session, row: Row, epoch: float) -> Delivery:
+    record = row.record
+    message = journal.publish_of(row.body, epoch)
+    delivery = Delivery(message, record.qos, record.retain, record.ids)
+    delivery.fed = record.retain
+    if record.share:
+        for subscription in session.subscriptions.values():
+            if subscription.group is not None and subscription.group.full_name == record.share:
+                delivery.group = subscription.group
+    return delivery

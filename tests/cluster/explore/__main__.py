@@ -1,0 +1,71 @@
+"""`python -m tests.cluster.explore --config NAME`: see the package."""
+
+import argparse
+import sys
+
+from tests.cluster.explore.configs import CONFIGS
+from tests.cluster.explore.faults import FAULTS
+from tests.cluster.explore.search import Result, Search, replay
+
+
+def _say(name: str, result: Result) -> None:
+    exhausted = "exhausted" if result.exhausted else "NOT exhausted"
+    print(
+        f"{name}: {result.states} states, {result.transitions} transitions,"
+        f" {len(result.ends)} end states, depth {result.deepest}, {result.seconds:.0f} s,"
+        f" {exhausted}",
+        flush=True,
+    )
+    for violation in result.violations:
+        print(f"  VIOLATION: {'; '.join(violation.wrong)}")
+        print(f'  --config {name} --replay "{" ".join(violation.decisions)}"', flush=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="explore", description="All that can happen.")
+    parser.add_argument("--config", default="move", help="names, or all")
+    parser.add_argument("--states", type=int, default=0, help="not more than so many")
+    parser.add_argument("--seconds", type=float, default=0.0, help="not longer than that, each")
+    parser.add_argument("--delays", type=int, default=-1, help="see search.py")
+    parser.add_argument("--violations", type=int, default=1, help="stop after so many")
+    parser.add_argument("--fault", default="", help="a defect to put in first")
+    parser.add_argument("--replay", help="decisions, separated by spaces")
+    parser.add_argument("--full", action="store_true", help="without partial order reduction")
+    parser.add_argument("--quiet", action="store_true")
+    args = parser.parse_args()
+    if args.fault:
+        FAULTS[args.fault]()
+    if args.replay is not None:
+        wrong, left, _ = replay(CONFIGS[args.config], args.replay.split())
+        print("; ".join(wrong) or f"nothing is wrong; next: {' '.join(left) or 'nothing'}")
+        return 1 if wrong else 0
+    names = list(CONFIGS) if args.config == "all" else args.config.split(",")
+    bad = False
+    for name in names:
+
+        def progress(result: Result, name: str = name) -> None:
+            if not args.quiet:
+                print(
+                    f"\r{name}: {result.states} states, {result.transitions} transitions,"
+                    f" {result.seconds:.0f} s",
+                    end="\r",
+                    file=sys.stderr,
+                )
+
+        search = Search(
+            CONFIGS[name],
+            args.states,
+            args.seconds,
+            args.delays,
+            args.violations,
+            progress,
+            not args.full,
+        )
+        result = search.run()
+        _say(name, result)
+        bad = bad or bool(result.violations)
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,366 @@
+"""What makes two states of a cluster the same.
+
+All objects of each node are walked from a few roots, an object that was met before by its
+number, and the whole is hashed.  Left out are statistics, caches, clocks' readings and what
+never changes.  Numbers that only count (batches, parcels, changes of a table) are taken relative
+to what they are compared with, so that the same situation is the same state however many there
+were before.  Names as keys of a dictionary have no order.  What is left distinguishes more than
+it has to, never less, but for the order of such names.
+
+What only a restart would read of a disk counts while a crash is still to come.
+"""
+
+import marshal
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from hashlib import blake2b
+from types import FunctionType, MethodType
+from typing import Any
+
+from mhub.cluster import parcels
+from mhub.cluster.migration.source import Source
+from mhub.cluster.parcels import pack, unpack
+from mhub.core.journal import Batch, DeliveryRecord
+from mhub.core.peer import Peer
+from mhub.core.session import Session
+from mhub.store.memory import MemoryStore
+from mhub.wire.primitives import read_u64
+from tests.cluster.explore.cluster import Cluster, Side
+
+ANYWHERE = {"hub", "limits", "stats", "settings", "node", "_node", "slot", "_epochs", "_relays"}
+
+LEFT_OUT: dict[str, set[str]] = {
+    "Session": {
+        "last_seq",
+        "tail_seq",
+        "aside",
+        "queued_bytes",
+        "username",
+        "listener",
+        "mount",
+        "window",
+    },
+    "Connection": {
+        *("outlet", "heard_at", "connected_at", "welcome", "keepalive_s", "max_packet_in"),
+        *("max_packet_out", "problem_info", "progress", "peer", "listener", "identity"),
+        *("aliases_in", "aliases_out", "max_aliases_out", "exchange", "pending", "auth_method"),
+    },
+    "Publish": {"topic", "topic_field", "frame_v3", "frame_v5"},
+    "Peer": {
+        *("outlet", "queued_bytes", "queued_bytes_qos0", "parcels_heard", "parcels_confirmed"),
+        *("parcels", "under_way_bytes", "confirmed_at", "owed_bytes", "messages_sent"),
+        *("messages_received", "messages_doubled", "dropped_qos0", "dropped_full", "refused"),
+        *("table_heard", "told", "knows", "name", "reserved"),
+    },
+    "Peers": {"clock", "neighbours", "all", "past", "log", "number", "notes", "routes"},
+    "Ledger": {"epoch", "window", "max_pending_bytes"},
+    "Batch": {"size_bytes"},
+    "DeliveryRecord": {"size_bytes", "seq"},
+    "Member": {
+        *("peer", "address", "version", "channel", "heard_at", "pinged_at", "latency_s", "index"),
+        *("note", "asking"),
+    },
+    "Epochs": {"progress"},
+    "Source": {"_actions", "_instance", "_reader"},
+    "SourceGate": {"beyond"},
+    "Target": {"_actions"},
+    "MemoryStore": {"failing"},
+}
+
+BATCHES: dict[str, set[str]] = {
+    "Keeping": {"batch"},
+    "DeliveryRecord": {"born", "batch"},
+    "MessageRecord": {"batch"},
+    "Held": {"after"},
+    "Entry": {"after"},
+    "Connection": {"muted_until"},
+    "Peer": {"reserve_after"},
+    "Peers": {"boot_after"},
+    "Source": {"_safe_at"},
+    "Batch": {"number"},
+}
+"""Numbers of batches: those that are safe are all the same."""
+
+_attributes: dict[type, tuple[str, list[str], set[str]]] = {}
+
+
+def _known(thing: Any) -> tuple[str, list[str], set[str]]:
+    kind = type(thing)
+    name = kind.__name__
+    without = ANYWHERE | LEFT_OUT.get(name, set())
+    names = [
+        each
+        for each, value in vars(thing).items()
+        if each not in without and not isinstance(value, (FunctionType, MethodType))
+    ]
+    found = name, names, BATCHES.get(name, set())
+    _attributes[kind] = found
+    return found
+
+
+class Ranks:
+    """Numbers of deliveries, as their places among those that there are."""
+
+    def __init__(self, side: Side) -> None:
+        self._seqs: dict[int, list[int]] = {}
+        found: dict[int, set[int]] = {}
+        for sid, seq in side.store.deliveries:
+            found.setdefault(sid, set()).add(seq)
+        node = side.node
+        if node is not None:
+            ledger = node.hub.ledger
+            if ledger is not None:
+                for batch in (ledger.under_way, ledger.batch):
+                    if batch is not None:
+                        for each in batch.deliveries:
+                            found.setdefault(each.sid, set()).add(each.seq)
+            sessions = list(node.hub.sessions.values())
+            sessions += [each.session for each in node.epochs.targets.values() if each.session]
+            sessions += list(node.epochs.sources)
+            for session in sessions:
+                found.setdefault(session.sid, set()).add(session.last_seq)
+        self._seqs = {sid: sorted(seqs) for sid, seqs in found.items()}
+
+    def of(self, sid: int, seq: int) -> int:
+        return bisect_right(self._seqs.get(sid, ()), seq)
+
+
+class Walk:
+    """One node's objects, as nested lists."""
+
+    def __init__(self, durable: int, ranks: "Ranks", in_full: bool) -> None:
+        self._durable = durable
+        self._met: dict[int, int] = {}
+        self._ranks = ranks
+        self._in_full = in_full
+
+    def batch(self, number: int) -> int:
+        return max(number - self._durable, 0)
+
+    def of(self, thing: Any) -> Any:
+        kind = type(thing)
+        if kind in PLAIN:
+            return thing
+        special = SPECIAL.get(kind)
+        if special is not None:
+            return special(self, thing)
+        key = id(thing)
+        number = self._met.get(key)
+        if number is not None:
+            return ("=", number)
+        self._met[key] = len(self._met)
+        if kind is Batch and not self._in_full:
+            return self._batch(thing)
+        name, names, batches = _attributes.get(kind) or _known(thing)
+        values = thing.__dict__
+        found = [name]
+        if kind is Session:
+            rank = self._ranks.of
+            sid = thing.sid
+            found += [
+                rank(sid, thing.last_seq),
+                rank(sid, thing.tail_seq) if thing.spilled else 0,
+                [rank(sid, seq) for seq in sorted(thing.aside)],
+            ]
+        elif kind is DeliveryRecord:
+            found.append(self._ranks.of(thing.sid, thing.seq))
+        elif kind is Source:
+            rank = self._ranks.of
+            sid = thing.session.sid
+            found.append(rank(sid, thing._reader.last) if sid else thing._reader.last)
+            for entry, epoch in thing.gate.beyond.items():
+                where = rank(sid, entry) if isinstance(entry, int) else self.of(entry)
+                found.append((where, epoch))
+        of = self.of
+        for each in names:
+            value = values[each]
+            if each in batches:
+                value = max(value - self._durable, 0)
+            elif type(value) not in PLAIN:
+                value = of(value)
+            found.append(value)
+        return found
+
+    def _batch(self, batch: Batch) -> Any:
+        """What of it matters to a node that does not crash."""
+        rank = self._ranks.of
+        return [
+            self.batch(batch.number),
+            batch.touched(),
+            batch.urgent,
+            batch.worth_storing(),
+            [
+                (each.sid, rank(each.sid, each.seq))
+                for each in batch.deliveries
+                if not each.dead and not each.pid
+            ],
+            [(each.sid, rank(each.sid, each.seq), each.pid) for each in batch.changes],
+            [(sid, rank(sid, seq)) for sid, seq in batch.removals],
+            batch.ended,
+        ]
+
+    def sequence(self, things: Any) -> Any:
+        of = self.of
+        return [each if type(each) in PLAIN else of(each) for each in things]
+
+    def dictionary(self, things: dict[Any, Any]) -> Any:
+        of = self.of
+        items = list(things.items())
+        if len(items) > 1 and all(type(key) is str for key, _ in items):
+            items.sort()
+        return [(of(key), of(value)) for key, value in items]
+
+    def names(self, things: Any) -> Any:
+        return sorted(things)
+
+
+PLAIN = frozenset({int, str, bytes, bool, float, type(None)})
+
+SPECIAL: dict[type, Callable[[Walk, Any], Any]] = {
+    list: Walk.sequence,
+    tuple: Walk.sequence,
+    deque: Walk.sequence,
+    dict: Walk.dictionary,
+    set: Walk.names,
+    frozenset: Walk.names,
+    bytearray: lambda walk, data: bytes(data),
+    FunctionType: lambda walk, function: None,
+    MethodType: lambda walk, method: None,
+}
+
+
+def _frame(receiver: Peer, number: int, kind: int, body: bytes) -> Any:
+    """A frame under way, with its counters relative to what its receiver has."""
+    if kind == parcels.CONFIRM:
+        count, pos = read_u64(body, 0)
+        n, pos = read_u64(body, pos)
+        heard, pos = read_u64(body, pos)
+        return kind, count - receiver.parcels_confirmed, n, heard - number
+    if kind == parcels.TABLE:
+        said = unpack(body)
+        for key in ("at", "to"):
+            if said[key] >= 0:
+                said[key] -= receiver.table_heard
+        return kind, pack(**said)
+    return kind, body
+
+
+def _disk(store: MemoryStore, kept: Walk) -> Any:
+    """All that a restart would find."""
+    return [
+        *(sorted(each.items()) for each in (store.retained, store.notes)),
+        sorted(store.incoming),
+        [kept.of(each) for each in store.sessions.values()],
+        [kept.of(each) for each in store.subscriptions.values()],
+        [kept.of(each) for each in store.messages.values()],
+        [kept.of(store.deliveries[key]) for key in sorted(store.deliveries)],
+        store.last_sid,
+    ]
+
+
+def _side(cluster: Cluster, side: Side) -> Any:
+    node = side.node
+    store = side.store
+    in_full = bool(cluster.crashes) or any(each.node is None for each in cluster.sides.values())
+    ranks = Ranks(side)
+    kept = Walk(0, ranks, True)
+    disk = [
+        (sid, ranks.of(sid, seq), store.deliveries[sid, seq].body)
+        for sid, seq in sorted(store.deliveries)
+        if not store.deliveries[sid, seq].pid and sid in store.sessions
+    ]
+    if in_full:
+        disk = _disk(store, kept)
+    if node is None:
+        return disk
+    hub = side.world.hub
+    peers = node.peers
+    walk = Walk(hub.durable, ranks, in_full)
+    found = [disk, walk.of(hub.sessions), walk.of(node.epochs), walk.of(peers)]
+    found.append(walk.of(node.members))
+    found.append(walk.of(node.offers._made))
+    found.append([(walk.batch(b), name, body) for b, name, body in node.epochs._safe])
+    oldest = peers.number
+    for peer in peers.all:
+        far = cluster.sides[peer.name]
+        if far.node is not None:
+            oldest = min(oldest, max(far.node.peers.peers[side.name].table_heard, 0))
+        found.append(
+            [
+                peer.name,
+                peers.number - peer.told,
+                peers.number - peer.knows,
+                len(peer.parcels),
+                [(walk.batch(b), n) for b, n in peer.marks],
+                [each.number - peers.number for each in peer.awaiting],
+            ]
+        )
+    found.append([(each.name, each.value) for each in peers.since(oldest) or ()])
+    if hub.ledger is not None:
+        found.append(walk.of(hub.ledger))
+    found += [walk.of(each) for each in (hub.holding, hub.stalled, hub.starving, hub.behind)]
+    found.append(walk.of(hub.router.filters))
+    found.append(peers.clock.last)
+    if side.disk is not None:
+        found.append([[walk.of(each[0]), *each[1:]] for each in side.disk.asked])
+        found.append(side.disk.batch is not None)
+    for far_name in sorted(side.ends):
+        end = side.ends[far_name]
+        receiver = peers.peers[far_name]
+        frames = [_frame(receiver, peers.number, kind, body) for kind, body in end.coming]
+        found.append([far_name, end.closed, end.broken, frames])
+    client = cluster.subscriber.client
+    if client is not None and cluster.subscriber.node == side.name:
+        found.append(walk.of(client.connection))
+    for publisher in cluster.publishers:
+        if publisher.node == side.name and publisher.client is not None:
+            found.append(walk.of(publisher.client.connection))
+    return found
+
+
+LEFT_OUT["Epochs"] |= {"_safe", "_lives"}
+LEFT_OUT["Peer"] |= {"marks", "awaiting"}
+
+
+def state_of(cluster: Cluster) -> Any:
+    subscriber = cluster.subscriber
+    client = subscriber.client
+    return [
+        [_side(cluster, side) for side in cluster.sides.values()],
+        cluster.now,
+        cluster.cuts,
+        list(cluster.crashes),
+        cluster.times,
+        [
+            [
+                each.sent,
+                sorted(each.waiting.items()),
+                sorted(each.acknowledged),
+                sorted(each.may_double),
+                each.client is None,
+            ]
+            for each in cluster.publishers
+        ],
+        [
+            subscriber.node,
+            subscriber.route,
+            subscriber.returns,
+            subscriber.ready,
+            subscriber.subscribed,
+            subscriber.lifetime,
+            subscriber.split,
+            subscriber.apart,
+            sorted(subscriber.open),
+            sorted(subscriber.got.items()),
+            sorted((name, sorted(each)) for name, each in subscriber.ever.items()),
+            sorted(subscriber.late.items()),
+            sorted(subscriber.unsure.items()),
+            None if client is None else [bytes(client.outlet.data), client.outlet.closed],
+        ],
+    ]
+
+
+def fingerprint(cluster: Cluster) -> bytes:
+    # Version 2 of marshal knows no references, so equal values are equal bytes.
+    return blake2b(marshal.dumps(state_of(cluster), 2), digest_size=12).digest()

@@ -1,0 +1,399 @@
+"""Node a is real, with or without a store; the test plays all others, frame by frame.
+
+self.begin("bc")                     nodes b and c are linked with node a
+self.b.claims("s")                   a frame or a change of the table that node b says
+self.b.told(parcels.SESSION)         what it was told
+self.b.records()                     what came in the channel to it: messages, marks, ...
+self.here.settle()                   what node a stores is safe
+self.here.restart()                  node a crashes; what its store has is left of it
+"""
+
+from typing import Any, NamedTuple
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from mhub.cluster import parcels
+from mhub.cluster.contract import PROTOCOL
+from mhub.cluster.migration import records
+from mhub.cluster.migration.frames import split, with_data
+from mhub.cluster.migration.queues import row_of
+from mhub.cluster.migration.source import Source
+from mhub.cluster.migration.target import Target
+from mhub.cluster.parcels import pack
+from mhub.core.codec import decode_rows, decode_session, encode_rows, encode_session
+from mhub.core.connection import WAITING
+from mhub.core.delivery import Delivery
+from mhub.core.journal import Row, SessionRecord, StoredSession, SubscriptionRecord, publish_of
+from mhub.core.limits import NEVER
+from mhub.core.peer import (
+    BARE,
+    CONTROL,
+    COPY,
+    Origin,
+    control_of,
+    copy_of,
+    read_bare,
+    read_control,
+    read_origin,
+    read_record,
+    record_of,
+)
+from mhub.core.session import Session
+from mhub.store.memory import MemoryStore
+from mhub.wire.primitives import u64
+from mhub.wire.publish import Publish, topic_field
+from tests.cluster.far import Far, Here
+from tests.core.disk import Disk
+from tests.core.world import Client
+from tests.helpers import packets as p
+
+TOPIC = "t"
+TICK_S = 0.25
+
+
+class Mark(NamedTuple):
+    client_id: str
+    epoch: int
+
+
+class Relay(NamedTuple):
+    client_id: str
+    source: str
+    payloads: list[bytes]
+
+
+class Closed(NamedTuple):
+    client_id: str
+    node: str
+    source: str
+
+
+class Copy(NamedTuple):
+    node: str
+    n: int
+    payload: bytes
+
+
+def message_of(payload: bytes, qos: int = 1, topic: str = TOPIC) -> Publish:
+    message = Publish(topic.encode(), payload, qos, False)
+    message.topic = topic
+    message.topic_field = topic_field(topic.encode())
+    return message
+
+
+def entry(payload: bytes, pid: int = 0, qos: int = 1, released: bool = False) -> Row:
+    """An entry of a session on another node, in flight if it has a packet id."""
+    delivery = Delivery(message_of(payload, qos), qos, False, b"")
+    delivery.released = released
+    return row_of(delivery, 1, pid, 0.0)
+
+
+class PlayedNode(Far):
+    """A node of which the test plays the part."""
+
+    def __init__(self, here: "RealNode", name: str) -> None:
+        super().__init__(here, name)
+        self.here = here
+        self.table_n = 0
+        self.life = ""
+        self.n = 0  # of the last message in its channel to node a
+        self._parcels = 0
+
+    # What it says
+
+    def table(self, *changes: tuple[str, int]) -> None:
+        """Its table changes."""
+        at = self.table_n
+        self.table_n += len(changes)
+        self.say(parcels.TABLE, at=at, to=self.table_n, set=list(changes))
+
+    def claims(self, client_id: str, epoch: int, live: bool = True) -> None:
+        self.table(("c" + client_id, epoch << 1 | live))
+
+    def publish(self, *payloads: bytes, topic: str = TOPIC, qos: int = 1) -> None:
+        """Messages that were published there, and are for somebody on node a."""
+        now = self.here.world.now
+        messages = [message_of(payload, qos, topic) for payload in payloads]
+        self._channel([record_of(message, True, None, now) for message in messages])
+
+    def control(self, client_id: str, body: bytes) -> None:
+        self._channel([control_of(Publish(client_id.encode(), body, 1, False))])
+
+    def mark(self, client_id: str, epoch: int) -> None:
+        self.control(client_id, records.mark(epoch))
+
+    def copy(self, node: str, life: str, n: int, payload: bytes, marks: str = "") -> None:
+        """What another node has in its channel to node a, with that number."""
+        record = record_of(message_of(payload), True, None, self.here.world.now)
+        self._channel([copy_of(Origin(node, life, n, marks)) + record])
+
+    def _channel(self, found: list[bytes]) -> None:
+        first = self.n + 1
+        self.n += len(found)
+        self.give(parcels.PUBLISHES, u64(first) + b"".join(found))
+
+    def cut(self, client_id: str, epoch: int, sources: str, asked: str, accepted: str = "") -> None:
+        """It has routed the subscriptions of a session."""
+        self.say(
+            parcels.CUT,
+            client=client_id,
+            epoch=epoch,
+            sources=list(sources),
+            asked=list(asked),
+            accepted=accepted,
+        )
+
+    def session(
+        self,
+        client_id: str,
+        epoch: int,
+        held: int,
+        began: int = 0,
+        lost: bool = False,
+        incoming: tuple[int, ...] = (),
+        waits: dict[str, list[str]] | None = None,
+        counts: dict[str, int] | None = None,
+        topics: tuple[str, ...] = (TOPIC,),
+        life: str = "",
+        expiry_s: int = NEVER,
+    ) -> None:
+        """It offers a session that it has held under an epoch to the claim with another one."""
+        record = SessionRecord(1, client_id)
+        record.expiry_s = expiry_s
+        record.epoch = held
+        record.began = began
+        stored = StoredSession(record)
+        for topic in topics:
+            subscription = SubscriptionRecord(1, topic)
+            subscription.qos = 2
+            stored.subscriptions.append(subscription)
+        stored.incoming = list(incoming)
+        body = with_data(
+            encode_session(stored),
+            client=client_id,
+            epoch=epoch,
+            life=life or f"{self.name}/1",
+            lost=lost,
+            waits=waits or {},
+            counts=counts or {},
+            now=self.here.world.now,
+        )
+        self.give(parcels.SESSION, body)
+
+    def entries(self, client_id: str, epoch: int, *rows: Row, held: str = "") -> None:
+        body = with_data(encode_rows(list(rows)), client=client_id, epoch=epoch, held=held)
+        self.give(parcels.ENTRIES, body)
+
+    def end(self, client_id: str, epoch: int, missing: str = "") -> None:
+        self.say(parcels.END, client=client_id, epoch=epoch, missing=list(missing))
+
+    def done(self, client_id: str, epoch: int, missing: str = "") -> None:
+        self.say(parcels.DONE, client=client_id, epoch=epoch, missing=list(missing))
+
+    def confirm_all(self) -> None:
+        """It has all that came in the channel to it."""
+        self._parcels += len([1 for kind, _ in self._sent if kind == parcels.PUBLISHES])
+        peers = self.here.peers
+        last_n = peers.peers[self.name].last_n
+        self.give(parcels.CONFIRM, u64(self._parcels) + u64(last_n) + u64(peers.number))
+
+    # What it was told
+
+    def records(self) -> list[Any]:
+        """What came in the channel since the last call: payloads, and records of other kinds."""
+        found: list[Any] = []
+        for body in self.took(parcels.PUBLISHES):
+            self._parcels += 1
+            pos = 8
+            while pos < len(body):
+                if body[pos] == BARE:
+                    message, pos = read_bare(body, pos)
+                    found.append(message.payload)
+                elif body[pos] == CONTROL:
+                    client_id, control, pos = read_control(body, pos)
+                    found.append(_control(client_id, control))
+                elif body[pos] == COPY:
+                    origin, pos = read_origin(body, pos)
+                    message, _, _, pos = read_record(body, pos, 0.0)
+                    found.append(Copy(origin.node, origin.n, message.payload))
+                else:
+                    message, _, _, pos = read_record(body, pos, 0.0)
+                    found.append(message.payload)
+        return found
+
+    def offered(self) -> tuple[dict[str, Any], StoredSession]:
+        """The one SESSION that came."""
+        (body,) = self.took(parcels.SESSION)
+        said, data = split(body)
+        return said, decode_session(data)
+
+    def rows(self) -> list[Row]:
+        """Those of all ENTRIES that came."""
+        found = []
+        for body in self.took(parcels.ENTRIES):
+            found += decode_rows(split(body)[1])
+        return found
+
+    def payloads(self) -> list[bytes]:
+        return [publish_of(row.body, 0.0).payload for row in self.rows()]
+
+    def kinds(self) -> list[int]:
+        """Of the frames of session migration that came since the last call of took()."""
+        wanted = range(parcels.CUT, parcels.UNKNOWN + 1)
+        return [kind for kind, _ in self._sent if kind in wanted or kind == parcels.PENDING]
+
+    def forget(self) -> None:
+        """Nothing that came so far is of interest."""
+        self.records()
+        self._sent = []
+
+
+def _control(client_id: str, body: bytes) -> Any:
+    if body[:1] == records.MARK:
+        return Mark(client_id, records.epoch_of(body))
+    if body[:1] == records.CLOSED:
+        return Closed(client_id, *records.names_of(body))
+    source, rows = records.relayed(body)
+    return Relay(client_id, source, [publish_of(row.body, 0.0).payload for row in rows])
+
+
+class RealNode(Here):
+    def __init__(self, store: MemoryStore | None = None, instance: str = "a1") -> None:
+        super().__init__(instance)
+        self.store = store
+        self.peers.suback_waits = False
+        self.disk = Disk(self.world, store) if store is not None else None
+        self.node.recall()
+        self.played: dict[str, PlayedNode] = {}
+
+    def settle(self) -> None:
+        """Turns until all is safe that is to be stored."""
+        if self.disk is not None:
+            self.disk.settle()
+        self.world.settle()
+        self.world.hub.flush()
+
+    def meet(self, name: str, *table: tuple[str, int], instance: str = "") -> PlayedNode:
+        """A node is linked, says what it has, and knows what came from here before."""
+        before = self.played.get(name)
+        far = self.played[name] = PlayedNode(self, name)
+        instance = instance or (before.life if before is not None else f"{name}1")
+        far.life = instance
+        heard: list[Any] = ["", 0]
+        if before is not None and before.life == instance:
+            far.n = before.n
+        hello = {"cluster": "plant", "node": name, "instance": instance, "address": far.address}
+        self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
+        far.say(parcels.GREET, life=instance, heard=heard, table=["", -1])
+        far.table_n = 1
+        far.say(parcels.TABLE, at=-2, to=1, set=list(table))
+        self.settle()
+        return far
+
+    def lose(self, far: PlayedNode) -> None:
+        """The link to a node breaks."""
+        self.node.lost(far, "reset")
+        far.closed = "reset"
+
+    def wait(self, seconds: float, silent: str = "") -> None:
+        """Time passes; all nodes but those who are silent can be heard."""
+        for _ in range(round(seconds / TICK_S)):
+            self.world.now += TICK_S
+            for far in self.played.values():
+                if far.name not in silent and not far.closed:
+                    far.say(parcels.PONG, at=self.world.now)
+            self.world.hub.tick(self.world.now)
+            self.node.tick(self.world.now)
+            self.world.hub.flush()
+            self.settle()
+
+    def restart(self, seconds: float = 1.0) -> "RealNode":
+        instance = f"a{int(self.node.settings.instance[1:]) + 1}"
+        after = RealNode(self.store, instance)
+        after.world.now = self.world.now + seconds
+        after.world.hub.tick(after.world.now)
+        after.played = self.played
+        return after
+
+
+class Case(SynchronousTestCase):
+    def begin(self, names: str = "bc", durable: bool = False) -> None:
+        self.here = RealNode(MemoryStore() if durable else None)
+        self.durable = durable
+        self.meet(names)
+
+    def meet(self, names: str) -> None:
+        for name in names:
+            setattr(self, name, self.here.meet(name))
+
+    b: PlayedNode
+    c: PlayedNode
+
+    @property
+    def hub(self) -> Any:
+        return self.here.world.hub
+
+    @property
+    def epochs(self) -> Any:
+        return self.here.node.epochs
+
+    def restart(self) -> None:
+        self.here = self.here.restart()
+
+    # Clients of node a
+
+    def connect(self, client_id: str = "s", clean: bool = False, version: int = 4) -> Client:
+        """A client that sends CONNECT."""
+        client = self.here.world.open(version)
+        client.send(p.connect(client_id, version, clean=clean))
+        self.here.settle()
+        return client
+
+    def sleeper(self, client_id: str = "s", topic: str = TOPIC, qos: int = 2) -> Session:
+        """A session on node a whose client is away."""
+        client = self.connect(client_id)
+        client.next("CONNACK")
+        client.send(p.subscribe(1, (topic, qos)))
+        self.here.settle()
+        client.next("SUBACK")
+        client.lose()
+        self.here.settle()
+        for far in self.here.played.values():
+            far.confirm_all()
+            far.forget()
+        session = self.hub.sessions[client_id]
+        assert isinstance(session, Session)
+        return session
+
+    def publish(self, *payloads: bytes, qos: int = 1, topic: str = TOPIC) -> None:
+        """Somebody publishes on node a."""
+        client = self.here.world.open()
+        client.send(p.connect("p"))
+        for n, payload in enumerate(payloads, 1):
+            client.send(p.publish(topic, payload, qos, n if qos else None))
+        client.send(p.disconnect())
+        self.here.settle()
+
+    def is_waiting(self, client: Client) -> bool:
+        return client.connection.state == WAITING
+
+    # Source and target on node a
+
+    def source(self, client_id: str = "s") -> Source | None:
+        found = self.epochs.source_of(client_id)
+        assert found is None or isinstance(found, Source)
+        return found
+
+    def target(self, client_id: str = "s") -> Target | None:
+        found = self.epochs.targets.get(client_id)
+        assert found is None or isinstance(found, Target)
+        return found
+
+    def epoch(self, client_id: str = "s") -> int:
+        """That of the claim of node a."""
+        return int(self.here.peers.own_epoch(client_id))
+
+    def state(self, client_id: str = "s") -> str:
+        """That of the source on node a; "" if there is none."""
+        found = self.source(client_id)
+        return found.state if found is not None else ""

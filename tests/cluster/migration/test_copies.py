@@ -1,0 +1,289 @@
+"""A publisher that moves: what it has published for a node that cannot be reached goes along.
+
+The target has copies of it in its own channel, in front of what the client publishes next.  The
+receiver takes each message once, whichever way is faster.
+"""
+
+from mhub.cluster import parcels
+from mhub.cluster.migration import records
+from mhub.cluster.migration.frames import marks_in, read_pending, split, with_data
+from mhub.core.peer import record_of
+from tests.cluster.migration.played import TOPIC, Case, Copy, Mark, message_of
+from tests.cluster.migration.test_source import SourceCase
+from tests.cluster.migration.test_target import TargetCase
+from tests.core.world import Client
+from tests.helpers import packets as p
+
+LASTING = 3
+
+
+class GivenTests(SourceCase):
+    """Client s has published on node a; node c, where somebody has subscribed, is away."""
+
+    def published(self, *payloads: bytes, durable: bool = False) -> None:
+        self.begin("bc", durable)
+        self.c.table(("f" + TOPIC, LASTING))
+        self.here.lose(self.c)
+        client = self.connect()
+        client.next("CONNACK")
+        for n, payload in enumerate(payloads, 1):
+            client.send(p.publish(TOPIC, payload, 1, n))
+        self.here.settle()
+        self.assertEqual(len(client.take()), len(payloads))
+
+    def give(self) -> list[tuple[str, int, bytes]]:
+        """What is pending, as node b hears of it: node and number of its origin, payload."""
+        self.claimed = self.epoch() + 1000
+        self.b.claims("s", self.claimed)
+        self.here.settle()
+        self.cut("")
+        self.here.settle()
+        self.b.confirm_all()
+        self.b.mark("s", self.claimed)
+        self.here.settle()
+        bodies = self.b.took(parcels.PENDING)
+        if not bodies:
+            return []
+        (body,) = bodies
+        said, data = split(body)
+        self.assertEqual((said["node"], said["epoch"]), ("c", self.claimed))
+        found = read_pending("s", said, data, 0.0)
+        return [(each.origin.node, each.origin.n, each.message.payload) for each in found]
+
+    def test_all_that_it_has_published_in_its_order(self) -> None:
+        for durable in (False, True):
+            with self.subTest(durable=durable):
+                self.published(b"1", b"2", durable=durable)
+                first = self.here.peers.peers["c"].last_n - 1
+                self.assertEqual(self.give(), [("a", first, b"1"), ("a", first + 1, b"2")])
+                self.assertEqual(self.b.told(parcels.END), [])
+                self.more()
+                self.here.settle()
+                self.assertEqual(len(self.b.told(parcels.END)), 1)
+
+    def test_with_the_marks_that_stand_in_front_of_it(self) -> None:
+        """Whether a copy is for a session that migrates depends on them."""
+        self.begin("bc")
+        self.c.table(("f" + TOPIC, LASTING))
+        self.here.lose(self.c)
+        client = self.connect()
+        client.next("CONNACK")
+        client.send(p.publish(TOPIC, b"1", 1, 1))
+        self.here.peers.peers["c"].put_control("x", records.mark(77))
+        client.send(p.publish(TOPIC, b"2", 1, 2))
+        self.claimed = self.epoch() + 1000
+        self.b.claims("s", self.claimed)
+        self.cut("")
+        self.b.confirm_all()
+        self.b.mark("s", self.claimed)
+        (body,) = self.b.took(parcels.PENDING)
+        found = [marks_in(origin[3]) for origin in split(body)[0]["origins"]]
+        self.assertEqual(found, [{}, {"x": 77}])
+
+    def test_not_what_others_have_published(self) -> None:
+        self.published()
+        self.publish(b"x")
+        self.assertEqual(self.give(), [])
+
+    def test_nothing_for_a_node_that_can_be_reached(self) -> None:
+        """That has it before END."""
+        self.begin("bc")
+        self.c.table(("f" + TOPIC, LASTING))
+        client = self.connect()
+        client.next("CONNACK")
+        client.send(p.publish(TOPIC, b"1", 1, 1))
+        self.assertEqual(self.c.records(), [b"1"])
+        self.assertEqual(self.give(), [])
+        self.assertEqual(self.b.told(parcels.END), [])
+        self.c.confirm_all()
+        self.assertEqual(len(self.b.told(parcels.END)), 1)
+
+    def test_after_a_restart_it_is_known_who_has_published_it(self) -> None:
+        self.published(b"1", durable=True)
+        self.here.settle()
+        self.restart()
+        self.meet("b")
+        last_n = next(entry.n for entry in self.here.peers.peers["c"].unconfirmed())
+        self.assertEqual(self.give(), [("a", last_n, b"1")])
+
+
+class PutTests(TargetCase):
+    """Node b gives the session of client s, and what that has published for node c."""
+
+    def arrived(self, *payloads: bytes, durable: bool = False) -> None:
+        self.claiming(durable)
+        self.c.table(("f" + TOPIC, LASTING))
+        self.here.lose(self.c)
+        self.b.session("s", self.epoch(), 1000)
+        data = b"".join(record_of(message_of(each), True, None, 0.0) for each in payloads)
+        origins = [["b", "b1", 7 + n, ""] for n in range(len(payloads))]
+        body = {"client": "s", "epoch": self.epoch(), "node": "c", "origins": origins}
+        self.b.give(parcels.PENDING, with_data(data, **body))
+
+    def copies(self) -> list[object]:
+        """What node c gets when it is back."""
+        self.here.settle()
+        self.c = self.here.meet("c")
+        self.here.settle()
+        return [record for record in self.c.records() if not isinstance(record, Mark)]
+
+    def test_in_front_of_what_the_client_publishes_next(self) -> None:
+        for durable in (False, True):
+            with self.subTest(durable=durable):
+                self.arrived(b"1", b"2", durable=durable)
+                self.end("c")
+                self.client.send(p.publish(TOPIC, b"3", 1, 1))
+                expected = [Copy("b", 7, b"1"), Copy("b", 8, b"2"), b"3"]
+                self.assertEqual(self.copies(), expected)
+
+    def test_after_a_restart_too(self) -> None:
+        self.arrived(b"1", durable=True)
+        self.end("c")
+        self.restart()
+        self.meet("b")
+        self.assertEqual(self.copies(), [Copy("b", 7, b"1")])
+
+    def test_nothing_of_a_session_that_did_not_arrive(self) -> None:
+        """Its source has all, and gives it again."""
+        self.arrived(b"1")
+        self.here.lose(self.b)
+        self.assertEqual(self.copies(), [])
+
+    def test_a_copy_is_given_on_with_its_first_origin(self) -> None:
+        """The client moves on before node c is back."""
+        self.arrived(b"1")
+        self.end("c")
+        self.b.table(("cs", 0))
+        epoch = self.epoch() + 1000
+        self.b.claims("s", epoch)
+        self.b.cut("s", epoch, "a", "", "a")
+        self.b.confirm_all()
+        self.b.mark("s", epoch)
+        self.here.settle()
+        (body,) = self.b.took(parcels.PENDING)
+        self.assertEqual(split(body)[0]["origins"], [["b", "b1", 7, ""]])
+
+
+class TakenTests(Case):
+    """Node a gets messages of node c by itself, and as copies that node b has in its channel."""
+
+    client: Client
+
+    def start(self, durable: bool = False) -> None:
+        self.begin("bc", durable)
+        self.client = self.connect()
+        self.subscribe()
+
+    def subscribe(self) -> None:
+        self.client.next("CONNACK")
+        self.client.send(p.subscribe(1, (TOPIC, 1)))
+        self.here.settle()
+        self.client.next("SUBACK")
+
+    def came(self) -> list[bytes]:
+        self.here.settle()
+        return self.client.payloads()
+
+    def test_the_copy_is_faster(self) -> None:
+        for durable in (False, True):
+            with self.subTest(durable=durable):
+                self.start(durable)
+                self.b.copy("c", "c1", 1, b"1")
+                self.b.copy("c", "c1", 2, b"2")
+                self.assertEqual(self.came(), [b"1", b"2"])
+                self.c.publish(b"1", b"2", b"3")
+                self.assertEqual(self.came(), [b"3"])
+
+    def test_the_message_itself_is_faster(self) -> None:
+        self.start()
+        self.c.publish(b"1", b"2")
+        self.b.copy("c", "c1", 1, b"1")
+        self.b.copy("c", "c1", 2, b"2")
+        self.assertEqual(self.came(), [b"1", b"2"])
+
+    def test_one_is_and_the_other_is_not(self) -> None:
+        """What comes next at the other node is behind both."""
+        self.start()
+        self.c.publish(b"1")
+        self.b.copy("c", "c1", 1, b"1")
+        self.b.copy("c", "c1", 2, b"2")
+        self.b.publish(b"3")
+        self.c.publish(b"2")
+        self.assertEqual(self.came(), [b"1", b"2", b"3"])
+
+    def test_only_messages_of_the_client_that_moved_are_copied(self) -> None:
+        """Others, between them, come by the channel itself."""
+        self.start()
+        self.b.copy("c", "c1", 1, b"1")
+        self.b.copy("c", "c1", 3, b"3")
+        self.c.publish(b"1", b"2", b"3", b"4")
+        self.assertEqual(self.came(), [b"1", b"3", b"2", b"4"])
+
+    def test_two_nodes_may_have_a_copy(self) -> None:
+        """The client has moved twice."""
+        self.start()
+        self.b.copy("c", "c1", 1, b"1")
+        self.b.copy("c", "c1", 1, b"1")
+        self.assertEqual(self.came(), [b"1"])
+
+    def test_a_copy_comes_once_over_a_broken_link(self) -> None:
+        self.start()
+        self.b.copy("c", "c1", 1, b"1")
+        self.here.lose(self.b)
+        self.b = self.here.meet("b")
+        self.b.n = 0
+        self.b.copy("c", "c1", 1, b"1")
+        self.assertEqual(self.came(), [b"1"])
+
+    def test_numbers_of_another_life_are_others(self) -> None:
+        """Node c has lost its store, and counts from the beginning."""
+        self.start()
+        self.b.copy("c", "c1", 1, b"old")
+        self.here.lose(self.c)
+        self.c = self.here.meet("c", instance="c2")
+        self.c.publish(b"new")
+        self.assertEqual(self.came(), [b"old", b"new"])
+
+    def test_what_came_as_a_copy_is_known_after_a_restart(self) -> None:
+        """With the copy it is stored that it came, or neither is."""
+        self.begin("bc", durable=True)
+        self.sleeper()
+        self.b.copy("c", "c1", 1, b"1")
+        self.here.settle()
+        self.restart()
+        self.meet("bc")
+        self.c.publish(b"1", b"2")
+        self.here.settle()
+        self.client = self.connect()
+        self.assertTrue(self.client.next("CONNACK").session_present)
+        self.assertEqual(self.came(), [b"1", b"2"])
+
+    def test_a_copy_that_was_not_stored_before_a_crash_comes_again(self) -> None:
+        self.begin("bc", durable=True)
+        self.sleeper()
+        self.b.copy("c", "c1", 1, b"1")
+        self.restart()  # at once
+        self.meet("bc")
+        self.c.n = 0
+        self.c.publish(b"1")
+        self.here.settle()
+        self.client = self.connect()
+        self.assertTrue(self.client.next("CONNACK").session_present)
+        self.assertEqual(self.came(), [b"1"])
+
+    def test_what_a_node_has_sent_itself_it_does_not_take(self) -> None:
+        self.start()
+        self.b.copy("a", "a1", 1, b"1")
+        self.assertEqual(self.came(), [])
+
+    def test_a_copy_that_has_come_is_forgotten_with_its_message(self) -> None:
+        """Else the store would remember it for ever."""
+        self.start(durable=True)
+        self.b.copy("c", "c1", 1, b"1")
+        self.here.settle()
+        store = self.here.store
+        assert store is not None
+        self.assertIn("early/c", store.notes)
+        self.c.publish(b"1")
+        self.here.settle()
+        self.assertNotIn("early/c", store.notes)

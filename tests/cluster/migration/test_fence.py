@@ -1,0 +1,141 @@
+"""A frame or mark of another claim than the one that is served, or of another node, is nothing."""
+
+from typing import Any
+
+from mhub.cluster import parcels
+from mhub.cluster.migration.frames import with_data
+from mhub.cluster.migration.source import DOUBT, ENDED, OFFERED, SENDING
+from mhub.cluster.migration.target import ARRIVING, CLAIMING
+from mhub.core.codec import encode_rows
+from tests.cluster.migration.played import PlayedNode, entry
+from tests.cluster.migration.test_source import SourceCase
+from tests.cluster.migration.test_target import HELD, TargetCase
+
+ANSWERS: dict[int, dict[str, Any]] = {
+    parcels.CUT: {"sources": ["a"], "asked": [], "accepted": "a"},
+    parcels.MORE: {},
+    parcels.DONE: {"missing": []},
+    parcels.REFUSED: {"began": 0},
+    parcels.UNKNOWN: {"sure": True},
+}
+"""What a target says to its source."""
+
+
+class SourceFence(SourceCase):
+    def reach(self, state: str) -> None:
+        getattr(self, {DOUBT: "doubtful"}.get(state, state))()
+        if state == DOUBT:
+            self.back()
+        self.here.settle()
+        self.b.forget()
+        self.assertEqual(self.state(), state)
+
+    def check(self, far: PlayedNode, epoch: int, but: int = 0) -> None:
+        state = self.state()
+        before = (self.session.frozen, self.session.queued())
+        for kind, fields in ANSWERS.items():
+            if kind == but:
+                continue
+            far.say(kind, client="s", epoch=epoch, **fields)
+            self.here.settle()
+            self.assertEqual(self.state(), state, f"kind {kind}")
+            self.assertEqual((self.session.frozen, self.session.queued()), before)
+            self.assertEqual(self.b.kinds(), [])
+        self.assertIn("s", self.hub.sessions)
+
+    def test_what_is_said_of_an_earlier_claim(self) -> None:
+        for state in (OFFERED, SENDING, ENDED, DOUBT):
+            with self.subTest(state=state):
+                self.reach(state)
+                self.check(self.b, self.claimed - 1)
+
+    def test_what_a_node_says_that_has_not_claimed(self) -> None:
+        for state in (OFFERED, SENDING, ENDED, DOUBT):
+            with self.subTest(state=state):
+                self.reach(state)
+                self.check(self.c, self.claimed)
+
+    def test_what_is_said_when_all_is_over(self) -> None:
+        """The session stays here; an answer that was under way does not end it."""
+        self.offered()
+        self.b.table(("cs", 0))
+        self.b.forget()
+        self.check(self.b, self.claimed, but=parcels.CUT)
+
+    def test_a_mark_for_an_earlier_claim_is_none_for_this_one(self) -> None:
+        """What its node publishes behind it is still given from here."""
+        self.sending()
+        self.b.confirm_all()
+        self.b.mark("s", self.claimed)
+        self.c.mark("s", self.claimed - 1)
+        self.c.publish(b"3")
+        self.b.forget()
+        self.more()
+        self.assertEqual(self.b.payloads(), [b"3"])
+        self.more()
+        self.assertEqual(self.state(), SENDING)
+
+    def test_a_session_of_another_client_is_another_one(self) -> None:
+        self.offered()
+        for kind, fields in ANSWERS.items():
+            self.b.say(kind, client="other", epoch=self.claimed, **fields)
+        self.assertEqual(self.state(), OFFERED)
+
+
+class TargetFence(TargetCase):
+    def say(self, far: PlayedNode, epoch: int) -> None:
+        """All that a source says to its target."""
+        far.entries("s", epoch, entry(b"wrong"))
+        pending = {"client": "s", "epoch": epoch, "node": "c", "origins": []}
+        far.give(parcels.PENDING, with_data(b"", **pending))
+        held = encode_rows([entry(b"wrong")])
+        far.give(parcels.ENTRIES, with_data(held, client="s", epoch=epoch, held="c"))
+        far.end("s", epoch)
+        self.here.settle()
+
+    def check(self, far: PlayedNode, epoch: int) -> None:
+        for each in (self.b, self.c):
+            each.forget()
+        self.say(far, epoch)
+        self.assertEqual(self.step(), ARRIVING)
+        self.assertEqual((self.b.kinds(), self.c.kinds()), ([], []))
+        self.b.entries("s", self.epoch(), entry(b"1"))
+        self.end()
+        self.assertTrue(self.present())
+        self.assertEqual(self.client.payloads(), [b"1"])
+
+    def test_what_is_given_to_an_earlier_claim(self) -> None:
+        self.arriving()
+        self.check(self.b, self.epoch() - 1)
+
+    def test_what_a_node_gives_that_was_not_accepted(self) -> None:
+        self.arriving()
+        self.check(self.c, self.epoch())
+
+    def test_what_was_under_way_when_it_began_again(self) -> None:
+        """The link broke, and the source offers the session again: the rest of before is old."""
+        self.arriving()
+        before = self.epoch()
+        self.here.lose(self.b)
+        self.b = self.here.meet("b", ("cs", HELD << 1))
+        self.b.session("s", self.epoch(), HELD)
+        self.check(self.b, before)
+
+    def test_an_offer_to_an_earlier_claim(self) -> None:
+        self.claiming()
+        self.b.session("s", self.epoch() - 1, HELD)
+        self.assertEqual((self.step(), self.b.kinds()), (CLAIMING, []))
+
+    def test_a_mark_for_an_earlier_claim_is_none_for_this_one(self) -> None:
+        """What comes behind it the source has, too, and gives."""
+        self.arriving()
+        self.c.mark("s", self.epoch() - 1)
+        self.c.publish(b"1")
+        self.end()
+        self.assertTrue(self.present())
+        self.assertEqual(self.client.payloads(), [])
+
+    def test_a_mark_for_an_earlier_claim_opens_nothing(self) -> None:
+        self.opening()
+        self.c.mark("s", self.epoch() - 1)
+        self.assertTrue(self.is_waiting(self.client))

@@ -1,0 +1,236 @@
+"""Who has a session when DONE is lost: the source asks, and the target remembers."""
+
+from mhub.cluster import parcels
+from mhub.cluster.migration.source import DOUBT, OFFERED
+from tests.cluster.migration.played import entry
+from tests.cluster.migration.test_source import SourceCase
+from tests.cluster.migration.test_target import HELD, TargetCase
+
+
+class TookTests(TargetCase):
+    """Node a has taken the session of client s from node b."""
+
+    def taken(self, durable: bool = False) -> None:
+        self.arriving(durable)
+        self.b.entries("s", self.epoch(), entry(b"1"))
+        self.served = self.epoch()
+        self.end("c")
+        self.assertTrue(self.present())
+        self.b.forget()
+
+    def ask(self, life: str = "b/1", instance: str = "a1") -> list[tuple[int, bool]]:
+        """The kinds of the answers, and whether UNKNOWN is sure."""
+        self.b.say(parcels.ASK, client="s", epoch=self.served, life=life, instance=instance)
+        self.here.settle()
+        done = [(parcels.DONE, True) for said in self.b.told(parcels.DONE)]
+        return done + [(parcels.UNKNOWN, said["sure"]) for said in self.b.told(parcels.UNKNOWN)]
+
+    def test_it_says_done_again_when_it_is_asked(self) -> None:
+        self.taken()
+        self.b.say(parcels.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
+        (said,) = self.b.told(parcels.DONE)
+        self.assertEqual((said["epoch"], said["missing"]), (self.served, ["c"]))
+
+    def test_also_when_it_is_offered_the_same_again(self) -> None:
+        """The source has crashed, and knows nothing of its END."""
+        self.taken()
+        self.b.session("s", self.epoch(), HELD)
+        self.assertEqual(len(self.b.told(parcels.DONE)), 1)
+        self.assertEqual(self.b.told(parcels.REFUSED), [])
+        self.assertEqual(self.client.payloads(), [b"1"])
+
+    def test_what_has_the_same_name_but_another_life_is_another_session(self) -> None:
+        self.taken()
+        self.assertEqual(self.ask("b/2"), [(parcels.UNKNOWN, True)])
+        self.b.session("s", self.epoch(), HELD, life="b/2")
+        self.assertEqual(self.b.told(parcels.DONE), [])
+        self.assertEqual(len(self.b.told(parcels.REFUSED)), 1)
+
+    def test_it_remembers_after_a_restart(self) -> None:
+        self.taken(durable=True)
+        self.restart()
+        self.b = self.here.meet("b", ("cs", HELD << 1))
+        self.b.forget()
+        self.assertEqual(self.ask(), [(parcels.DONE, True)])
+
+    def test_it_remembers_though_the_session_has_gone_on(self) -> None:
+        self.taken()
+        self.c.claims("s", self.epoch() + 1000)
+        self.c.cut("s", self.epoch() + 1000, "a", "", "a")
+        self.c.done("s", self.epoch() + 1000)
+        self.assertEqual(self.ask(), [(parcels.DONE, True)])
+
+    def test_until_the_source_has_forgotten_the_session(self) -> None:
+        """Its table says so."""
+        self.taken(durable=True)
+        store = self.here.store
+        assert store is not None
+        self.assertIn("took/b/s", store.notes)
+        self.b.table(("cs", 0))
+        self.here.settle()
+        self.assertEqual(self.ask(), [(parcels.UNKNOWN, True)])
+        self.assertNotIn("took/b/s", store.notes)
+
+    def test_or_is_forgotten_itself(self) -> None:
+        self.taken(durable=True)
+        store = self.here.store
+        assert store is not None
+        self.here.lose(self.b)
+        self.here.node.forget("b")
+        self.here.settle()
+        self.assertNotIn("took/b/s", store.notes)
+
+    def test_what_did_not_arrive_it_does_not_have(self) -> None:
+        self.arriving()
+        self.served = self.epoch()
+        self.b.entries("s", self.served, entry(b"1"))
+        self.here.lose(self.b)
+        self.b = self.here.meet("b", ("cs", HELD << 1))
+        self.b.forget()
+        self.assertEqual(self.ask(), [(parcels.UNKNOWN, True)])
+
+    def test_without_a_store_another_process_cannot_know(self) -> None:
+        self.taken()
+        self.b.table(("cs", 0))
+        self.assertEqual(self.ask(instance="a0"), [(parcels.UNKNOWN, False)])
+
+    def test_with_a_store_it_can(self) -> None:
+        self.taken(durable=True)
+        self.b.table(("cs", 0))
+        self.assertEqual(self.ask(instance="a0"), [(parcels.UNKNOWN, True)])
+
+    def test_done_says_nothing_that_a_crash_could_take_back(self) -> None:
+        """Asked before all of it is stored, the answer waits as well."""
+        self.arriving(durable=True)
+        self.b.entries("s", self.epoch(), entry(b"1"))
+        self.served = self.epoch()
+        self.here.settle()
+        self.b.end("s", self.served)
+        self.b.say(parcels.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
+        self.assertEqual(self.b.told(parcels.DONE), [])
+        self.here.settle()
+        self.assertEqual(len(self.b.told(parcels.DONE)), 2)
+
+
+class DoubtTests(SourceCase):
+    """Node a has said END to node b, and heard nothing."""
+
+    def asked(self) -> list[dict[str, object]]:
+        return self.b.told(parcels.ASK)
+
+    def test_it_asks_with_what_the_target_knows_the_session_by(self) -> None:
+        self.offered()
+        life = self.b.offered()[0]["life"]
+        self.cut()
+        self.mark()
+        self.more()
+        self.here.lose(self.b)
+        self.back()
+        (said,) = self.asked()
+        expected = {"client": "s", "epoch": self.claimed, "life": life, "instance": "b1"}
+        self.assertEqual(said, expected)
+
+    def test_nobody_else_gets_it_before_the_answer(self) -> None:
+        """Another node may claim it meanwhile; it is offered to that one when it is sure."""
+        self.doubtful()
+        self.c.claims("s", self.claimed + 1000)
+        self.here.wait(5.0)
+        self.assertEqual((self.state(), self.c.kinds()), (DOUBT, []))
+        self.back()
+        self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=True)
+        self.here.settle()
+        self.assertEqual(self.state(), OFFERED)
+        self.assertEqual(self.c.offered()[0]["epoch"], self.claimed + 1000)
+
+    def test_after_a_restart_neither(self) -> None:
+        """END is remembered by the store."""
+        self.ended(durable=True)
+        self.here.settle()
+        self.restart()
+        client = self.connect()
+        self.assertTrue(self.is_waiting(client))
+        self.assertEqual(self.state(), DOUBT)
+        self.back()
+        (said,) = self.asked()
+        self.assertEqual((said["client"], said["epoch"]), ("s", self.claimed))
+        self.b.done("s", self.claimed)
+        self.here.settle()
+        self.assertEqual((self.state(), "s" in self.hub.sessions), ("", False))
+
+    def test_with_the_answer_the_store_forgets_the_doubt(self) -> None:
+        """Whatever it was; else the session would be asked for after each restart."""
+        for is_taken in (False, True):
+            with self.subTest(is_taken=is_taken):
+                self.ended(durable=True)
+                store = self.here.store
+                assert store is not None
+                self.assertIn("ended/s", store.notes)
+                self.b.table(("cs", 0))
+                if is_taken:
+                    self.b.done("s", self.claimed)
+                else:
+                    self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=True)
+                self.here.settle()
+                self.assertNotIn("ended/s", store.notes)
+
+    def test_also_if_it_restarts_in_between(self) -> None:
+        for is_taken in (False, True):
+            with self.subTest(is_taken=is_taken):
+                self.ended(durable=True)
+                self.restart()
+                store = self.here.store
+                assert store is not None
+                self.assertIn("ended/s", store.notes)
+                self.back()
+                if is_taken:
+                    self.b.done("s", self.claimed)
+                else:
+                    self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=True)
+                self.here.settle()
+                self.assertNotIn("ended/s", store.notes)
+
+    def test_without_an_answer_that_is_sure_the_client_is_told(self) -> None:
+        """What was in flight is sent as new: nobody knows whether it was acknowledged."""
+        self.doubtful()
+        self.back()
+        self.b.table(("cs", 0))
+        self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=False)
+        client = self.connect()
+        self.assertFalse(client.next("CONNACK").session_present)
+        self.assertEqual(client.payloads(), [b"1", b"2"])
+
+    def test_end_is_not_said_before_the_store_has_it(self) -> None:
+        """A crash in between would let the client in at both nodes."""
+        self.sending(durable=True)
+        self.here.settle()
+        self.mark()
+        self.here.settle()
+        self.more()
+        self.assertEqual(self.b.told(parcels.END), [])
+        self.here.settle()
+        self.assertEqual(len(self.b.told(parcels.END)), 1)
+
+    def test_a_target_that_is_forgotten_has_nothing(self) -> None:
+        """Nobody can be asked any more: the session stays, and its client is told."""
+        self.doubtful()
+        self.here.node.forget("b")
+        self.here.settle()
+        client = self.connect()
+        self.assertFalse(client.next("CONNACK").session_present)
+        self.assertEqual(client.payloads(), [b"1", b"2"])
+
+    def test_what_came_since_the_end_is_not_lost_by_the_doubt(self) -> None:
+        """Neither if the target has the session, nor if it has not."""
+        for is_taken in (False, True):
+            with self.subTest(is_taken=is_taken):
+                self.doubtful()
+                self.c.publish(b"behind")  # node c has marked: node b has got it as well
+                self.back()
+                if is_taken:
+                    self.b.forget()
+                    self.b.done("s", self.claimed)
+                    self.assertEqual(self.b.records(), [])
+                else:
+                    self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=True)
+                    self.b.table(("cs", 0))
+                    self.assertEqual(self.kept(), [b"1", b"2", b"behind"])

@@ -1,0 +1,63 @@
+"""What a node tells all others: its table, whose changes are numbered and remembered."""
+
+from twisted.trial.unittest import SynchronousTestCase
+
+from mhub.core.peers import FILTER, LOG, Peers
+from tests.core.test_peer import Side
+
+
+class ChangesOfTheTable(SynchronousTestCase):
+    def setUp(self) -> None:
+        peers = Side("a", "b").hub.peers
+        assert peers is not None
+        self.peers: Peers = peers
+
+    def change(self, count: int) -> None:
+        """So many filters that nobody had subscribed to before."""
+        first = self.peers.number + 1
+        for number in range(first, first + count):
+            self.peers.announce(f"{FILTER}t/{number}", 1)
+
+    def numbers(self, since: int) -> list[int] | None:
+        found = self.peers.since(since)
+        return None if found is None else [change.number for change in found]
+
+    def test_those_behind_a_number(self) -> None:
+        self.change(5)
+        self.assertEqual(self.numbers(0), [1, 2, 3, 4, 5])
+        self.assertEqual(self.numbers(2), [3, 4, 5])
+        self.assertEqual(self.numbers(4), [5])
+
+    def test_whoever_has_the_last_one_has_all(self) -> None:
+        self.assertEqual(self.numbers(0), [])
+        self.change(3)
+        self.assertEqual(self.numbers(3), [])
+
+    def test_a_number_that_was_not_given_yet_is_of_another_table(self) -> None:
+        self.assertIsNone(self.numbers(1))
+        self.change(3)
+        self.assertIsNone(self.numbers(4))
+
+    def test_as_many_are_remembered_as_can_be_and_no_more(self) -> None:
+        """One change too few would be a gap in the other node's table, and one filter unheard."""
+        self.change(LOG)
+        self.assertEqual(self.numbers(0), list(range(1, LOG + 1)))
+        self.change(10)
+        self.assertEqual(self.numbers(10), list(range(11, LOG + 11)))
+        self.assertIsNone(self.numbers(9))
+        self.assertIsNone(self.numbers(0))
+        self.assertLessEqual(len(self.peers.log), LOG)
+
+    def test_what_stays_the_same_is_no_change(self) -> None:
+        self.peers.announce(FILTER + "t", 1)
+        self.peers.announce(FILTER + "t", 1)
+        self.peers.announce(FILTER + "never", 0)
+        self.assertEqual(self.numbers(0), [1])
+
+    def test_a_change_that_was_taken_back_is_two(self) -> None:
+        """Both are told: the table of the other node counts them."""
+        for value in (1, 0):
+            self.peers.announce(FILTER + "t", value)
+        found = self.peers.since(0) or []
+        self.assertEqual([(each.name, each.value) for each in found], [("ft", 1), ("ft", 0)])
+        self.assertEqual(self.peers.table, {})
