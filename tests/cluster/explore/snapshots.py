@@ -24,7 +24,7 @@ from tests.core.world import Diary, Outlet
 LIMITS = Limits()
 RANDOM = Random(1)
 _functions: dict[str, FunctionType] = {}
-_rooms: dict[int, tuple[str, str]] = {}
+_handlers: dict[int, tuple[str, str]] = {}
 
 
 def _limits() -> Limits:
@@ -57,19 +57,19 @@ def _set_actor(thing: Any, state: dict[str, Any]) -> None:
 
 def _reduce_node(node: Node) -> Any:
     state = dict(node.__dict__)
-    rooms = state.pop("_rooms")
-    if not _rooms:
+    handlers = state.pop("_handlers")
+    if not _handlers:
         owners = {id(each): name for name, each in state.items()}
-        for kind, method in rooms.items():
-            _rooms[kind] = owners.get(id(method.__self__), ""), method.__name__
+        for kind, method in handlers.items():
+            _handlers[kind] = owners.get(id(method.__self__), ""), method.__name__
     return copyreg.__newobj__, (Node,), state, None, None, _set_node  # type: ignore[attr-defined]
 
 
 def _set_node(node: Node, state: dict[str, Any]) -> None:
     node.__dict__.update(state)
-    node._rooms = {
+    node._handlers = {
         kind: getattr(state[owner] if owner else node, name)
-        for kind, (owner, name) in _rooms.items()
+        for kind, (owner, name) in _handlers.items()
     }
 
 
