@@ -11,7 +11,7 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: bench-cluster help run cluster test bench crash simulate explore chaos roam lint format wheel clean-ext clean
+.PHONY: bench-cluster bench-move help run cluster test bench crash simulate explore chaos roam lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
@@ -19,8 +19,9 @@ help:
 	@echo "make test       all tests, on the pure and on the compiled build"
 	@echo "make bench      throughput and latency of this broker on this machine"
 	@echo "make bench-cluster  what two nodes cost, against one"
+	@echo "make bench-move what it costs a client to go to another node"
 	@echo "make crash      kill this broker under load, 50 times on each store, and look what is lost"
-	@echo "make simulate   1,000 histories of a simulated cluster in which links, nodes and clients fail"
+	@echo "make simulate   2,000 histories of a simulated cluster in which links, nodes and clients fail"
 	@echo "make explore    every order of events in small clusters, a quarter of an hour for each of them"
 	@echo "make chaos      nodes of a real cluster cut off, stopped and killed under load: is anything lost?"
 	@echo "make roam       clients that go from node to node of a busy cluster, 200 times: is anything lost?"
@@ -48,13 +49,17 @@ bench: $(VENV)/.compiled
 bench-cluster: $(VENV)/.compiled
 	@$(BIN)/python tests/bench/cluster_bench.py
 
+bench-move: $(VENV)/.compiled
+	@$(BIN)/python tests/bench/move_bench.py
+	@$(BIN)/python tests/bench/move_bench.py --store sqlite
+
 crash: $(VENV)/.compiled
 	@.ci/need redis
 	@$(BIN)/python -m tests.system.crash_run --store sqlite --kills 50
 	@$(BIN)/python -m tests.system.crash_run --store redis --kills 50
 
 simulate: $(VENV)/.dev
-	@$(BIN)/python -m tests.cluster.sim_run --seeds 1000
+	@$(BIN)/python -m tests.cluster.sim_run --seeds 2000
 
 explore: $(VENV)/.dev
 	@PYTHONPATH=. $(BIN)/python -m tests.cluster.explore --config all --seconds 900 --quiet

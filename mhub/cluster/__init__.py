@@ -23,5 +23,5 @@ On Twisted:
 
     Hub.publish -> Peers.forward -> Peer.put -> (a turn's end) Peer.flush -> Channel.send
     Ends.received -> Peer.take -> Hub.publish_from_peer -> the sessions of that node
-    Hub, on CONNECT -> Epochs.claim -> Target <- frames, marks -> Source, where the session is
+    Hub, on CONNECT -> Claims.claim -> Target <- frames, marks -> Source, where the session is
 """

@@ -64,11 +64,11 @@ class Handover:
         for as long as a node is missing, and that may be long.
         """
         node = self._node
-        self._fewest = min(self._fewest, len(node.hub.sessions), node.epochs.left())
+        self._fewest = min(self._fewest, len(node.hub.sessions), node.claims.left())
         return (
             self._fewest,
             len(node.channels),
-            node.epochs.progress,
+            node.claims.progress,
             sum(member.peer.queued for member in node.members.values()),
         )
 

@@ -35,7 +35,6 @@ class Member:
         # Its table, while all of it is on its way: names that were there before
         self.stale: dict[str, None] | None = None
         self.has_table = False
-        self.heard_of = False  # since this process began, all of its table was here
         # Retained messages: buckets to be asked for, and whether all that it has is here
         self.asking: list[int] = []
         self.filled = False
@@ -44,6 +43,14 @@ class Member:
     def whole(self) -> bool:
         """Whether all that it has to tell a node that joins is here."""
         return self.has_table and self.filled
+
+    def is_current(self) -> bool:
+        """Whether its table is known as it is now."""
+        return self.peer.up and self.has_table
+
+    def is_coming(self) -> bool:
+        """Whether its table will be known in a moment."""
+        return self.channel is not None and not self.has_table
 
     def turn(self, state: str, note: str, now: float) -> bool:
         """Another state; False if it is the same one."""

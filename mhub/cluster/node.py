@@ -3,7 +3,7 @@
     links     opened() -> GREET both ways -> the peer is up; lost() or silence -> down -> dead
     Tables    what each node wants and has (routes, clients)
     Fill      retained messages: what the other side has and we do not
-    Epochs    one owner for each session, and session migration
+    Claims    one owner for each session, and session migration
     Drain     sessions of a node that leaves
 
 Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
@@ -20,7 +20,7 @@ from mhub.cluster.contract import OLDEST, PROTOCOL, Channel, Dialer
 from mhub.cluster.dials import Dials
 from mhub.cluster.fill import Fill
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
-from mhub.cluster.migration.epochs import Epochs
+from mhub.cluster.migration.claims import Claims
 from mhub.cluster.offers import Offers
 from mhub.cluster.parcels import pack, unpack
 from mhub.cluster.tables import Tables
@@ -28,7 +28,7 @@ from mhub.core.connection import Connection
 from mhub.core.hub import Hub
 from mhub.core.journal import Row
 from mhub.core.limits import Limits
-from mhub.core.peer import Peer
+from mhub.core.peer import Entry, Peer
 from mhub.core.peers import Peers
 from mhub.core.session import Session
 from mhub.wire.errors import ProtocolFault
@@ -92,7 +92,7 @@ class Node:
         self._past: dict[str, None] = {}  # instances of nodes that have another one by now
         self.tables = Tables(self)
         self.fill = Fill(self)
-        self.epochs = Epochs(self)
+        self.claims = Claims(self)
         self.offers = Offers(self)
         self._handlers: dict[int, Callable[[Member, bytes], None]] = {
             parcels.GREET: self._greeted,
@@ -107,16 +107,18 @@ class Node:
             parcels.RETAINED: self.fill.retained,
             parcels.FILLED: self.fill.filled,
             parcels.OFFER: self.offers.made,
-            parcels.CUT: self.epochs.on_cut,
-            parcels.SESSION: self.epochs.on_session,
-            parcels.ENTRIES: self.epochs.on_entries,
-            parcels.PENDING: self.epochs.on_pending,
-            parcels.MORE: self.epochs.on_more,
-            parcels.END: self.epochs.on_end,
-            parcels.DONE: self.epochs.on_done,
-            parcels.REFUSED: self.epochs.on_refused,
-            parcels.ASK: self.epochs.on_ask,
-            parcels.UNKNOWN: self.epochs.on_unknown,
+            parcels.CUT: self.claims.cuts.on_cut,
+            parcels.SWITCHED: self.claims.cuts.on_switched,
+            parcels.ACCEPT: self.claims.exchange.on_accept,
+            parcels.SESSION: self.claims.exchange.on_session,
+            parcels.ENTRIES: self.claims.exchange.on_entries,
+            parcels.PENDING: self.claims.exchange.on_pending,
+            parcels.MORE: self.claims.exchange.on_more,
+            parcels.END: self.claims.exchange.on_end,
+            parcels.DONE: self.claims.exchange.on_done,
+            parcels.REFUSED: self.claims.exchange.on_refused,
+            parcels.ASK: self.claims.exchange.on_ask,
+            parcels.UNKNOWN: self.claims.exchange.on_unknown,
         }
 
     @property
@@ -132,9 +134,9 @@ class Node:
     def recall(self) -> None:
         """Know those again that the store has a line for."""
         for name in self.peers.peers:
-            member = self._member(name)
+            member = self.meet(name)
             member.shared_store = self.peers.notes.get(SHARED_STORE + name, "")
-        self.epochs.recall(self.peers.notes)
+        self.claims.recall(self.peers.notes)
         self.peers.notes = {}
 
     # Who we are (Ends)
@@ -187,7 +189,7 @@ class Node:
     def opened(self, channel: Channel, hello: bytes) -> None:
         now = self._now()
         said = _hello(hello)
-        member = self._member(said["node"])
+        member = self.meet(said["node"])
         if channel.dialled:
             self._dials.answered(channel.address, member.name)
         old = member.channel
@@ -209,16 +211,16 @@ class Node:
         member.host = said["host"]
         self._shares_store(member, said["shared_store"])
         if said["instance"] != member.instance:
-            self.tables.restarted(member)
             self._is_past(member.instance)
             member.instance = said["instance"]
+            self.tables.restarted(member)
         self._turn(member, SYNCING, "")
         peer = member.peer
         channel.send(
             parcels.GREET,
             pack(
                 life=peer.life,
-                heard=[peer.heard_life, peer.heard_n],
+                heard=[peer.heard_life, peer.capped(peer.safe_n)],
                 table=[member.instance, peer.table_heard],
             ),
         )
@@ -297,6 +299,7 @@ class Node:
         peer = member.peer
         peer.linked(channel, str(life), int(n), str(said["life"]))
         self.peers.restore_routes(peer)
+        self.claims.linked(member)
         self.tables.begin(member, str(instance), int(number))
         self.fill.begin(member)
         self.send(member, parcels.MEMBERS, pack(members=self._known()))
@@ -315,7 +318,7 @@ class Node:
         self._dials.lost(member.name, self.hub.now)
         self._turn(member, state, text)
         self.offers.drop(member)
-        self.epochs.unlinked(member)
+        self.claims.unlinked(member)
 
     def _turn(self, member: Member, state: str, text: str) -> None:
         if member.turn(state, text, self.hub.now):
@@ -346,10 +349,10 @@ class Node:
                 if now - member.since >= self.settings.forget_s:
                     self.forget(member.name)
         self._dial(now)
-        self.epochs.tick(now)
+        self.claims.tick(now)
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
-            self.epochs.look_around()
+            self.claims.look_around()
 
     def _watch(self, member: Member, now: float) -> None:
         settings = self.settings
@@ -392,7 +395,8 @@ class Node:
 
     # Whom we know
 
-    def _member(self, name: str) -> Member:
+    def meet(self, name: str) -> Member:
+        """The member of a name, made if there is none."""
         member = self.members.get(name)
         if member is None:
             member = Member(name, self.peers.meet(name), self.hub.now)
@@ -460,7 +464,7 @@ class Node:
         del self.members[name]
         self._shares_store(member, "")
         dropped = self.peers.forget(member.peer)
-        self.epochs.forgotten(member)
+        self.claims.forgotten(member)
         if member.state != LEFT:
             kept = f", with {dropped} message" + ("" if dropped == 1 else "s") + " for it"
             self.log(f"node {name} is forgotten" + (kept if dropped else ""))
@@ -470,7 +474,7 @@ class Node:
         """No more clients; how many there were."""
         self._now()
         count = self.hub.evacuate(reference)
-        self.epochs.evacuate()
+        self.claims.evacuate()
         self._end_turn()
         return count
 
@@ -486,14 +490,14 @@ class Node:
         if not any(member.peer.up for member in self.members.values()):
             return 0
         waiting = sum(member.peer.queued for member in self.members.values() if member.peer.up)
-        return self.epochs.left() + waiting + len(self.epochs.relays.remainders)
+        return self.claims.left() + waiting + self.claims.cuts.pending()
 
     def empty(self) -> bool:
         """Whether nothing at all is here that anybody should have, also of those not linked."""
         return (
             not self.hub.sessions
-            and not self.epochs.sources
-            and not self.epochs.relays.remainders
+            and not self.claims.sources
+            and not self.claims.cuts.pending()
             and not any(member.peer.queued for member in self.members.values())
         )
 
@@ -526,25 +530,25 @@ class Node:
         self.tables.tell(self.members[peer.name])
 
     def claim(self, connection: Connection) -> bool:
-        return self.epochs.claim(connection)
+        return self.claims.claim(connection)
 
     def owned(self, peer: Peer, client_id: str, value: int) -> None:
-        self.epochs.owned(self.members[peer.name], client_id, value)
-
-    def remains(self, peer: Peer, client_id: str, epoch: int) -> None:
-        self.epochs.remains(self.members[peer.name], client_id, epoch)
+        self.claims.owned(self.members[peer.name], client_id, value)
 
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
-        self.epochs.control(peer, client_id, body)
+        self.claims.intakes.control(peer, client_id, body)
+
+    def direct(self, entry: Entry) -> None:
+        self.claims.intakes.direct(entry)
 
     def loaded(self, session: Session, rows: list[Row]) -> None:
-        self.epochs.loaded(session, rows)
+        self.claims.loaded(session, rows)
 
     def ended(self, session: Session) -> None:
-        self.epochs.ended(session)
+        self.claims.ended(session)
 
     def turn(self) -> None:
-        self.epochs.turn()
+        self.claims.turn()
 
     def _now(self) -> float:
         self.hub.now = self.clock()

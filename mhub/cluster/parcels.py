@@ -23,7 +23,7 @@ SUMS: Final = 9  # of retained messages, a number for each bucket
 HAVE: Final = 10  # topics and stamps of some buckets
 RETAINED: Final = 11  # what the other side does not have of them
 FILLED: Final = 12  # that was all for these buckets
-CUT: Final = 13  # a session is here: mark your channels to me, and to those who had it
+CUT: Final = 13  # a session is elsewhere: send what is for it there
 SESSION: Final = 14  # a session that you have claimed
 ENTRIES: Final = 15  # messages of it
 MORE: Final = 16  # the next ones
@@ -33,8 +33,10 @@ REFUSED: Final = 19  # it is not wanted: forget it
 ASK: Final = 20  # did you take it?
 UNKNOWN: Final = 21  # no
 LEAVE: Final = 22  # we are going for good
-PENDING: Final = 24  # what its client has published, for a node that cannot be reached
 OFFER: Final = 23  # claim a session, though its client is not there
+PENDING: Final = 24  # what its client has published, for a node that cannot be reached
+ACCEPT: Final = 25  # the session that was offered shall come
+SWITCHED: Final = 26  # what is for a session goes to where it is now
 
 
 def pack(**fields: Any) -> bytes:

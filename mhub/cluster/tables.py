@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mhub.cluster import parcels
 from mhub.cluster.member import Member
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.peers import CLIENT, REMAINDER
+from mhub.core.peers import CLIENT
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
@@ -61,7 +61,8 @@ class Tables:
         for index, part in enumerate(parts):
             to = peers.number if index == len(parts) - 1 else -1
             at = -1 if index else -2  # the first of them, and others
-            self._node.send(member, parcels.TABLE, pack(at=at, to=to, set=part))
+            body = pack(at=at, to=to, set=part, number=peers.number)
+            self._node.send(member, parcels.TABLE, body)
         member.peer.told = peers.number
         member.peer.knows = 0
 
@@ -73,6 +74,8 @@ class Tables:
     def restarted(self, member: Member) -> None:
         """It is another process than before: what was heard of its table is of the old one."""
         member.peer.table_heard = -1  # so it sends all of it
+        if member.peer.expected_of != member.instance:
+            member.peer.expected = {}
 
     def heard(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -81,29 +84,33 @@ class Tables:
         if at == -2:
             member.stale = dict.fromkeys(peer.routes)
             member.stale.update({CLIENT + client_id: None for client_id in peer.clients})
-            member.stale.update({REMAINDER + client_id: None for client_id in peer.remainders})
         elif at >= 0 and at != peer.table_heard:
             self._node.send(member, parcels.AGAIN, b"{}")
             return
-        learn = self._node.peers.learn
+        peers = self._node.peers
         stale = member.stale
+        number = at if stale is None else int(said["number"])
         for name, value in changes:
-            if stale is not None:
+            if stale is None:
+                number += 1
+            else:
                 stale.pop(name, None)
-            learn(peer, str(name), int(value))
+            if not peers.is_outdated(peer, str(name), int(value), number):
+                peers.learn(peer, str(name), int(value))
         if to < 0:
             return
         if stale is not None:
             for name in stale:
-                learn(peer, name, 0)
+                if not peers.is_outdated(peer, name, 0, to):
+                    peers.learn(peer, name, 0)
             member.stale = None
+        peers.came_to(peer, to)
         peer.table_heard = to
         peer.confirm_due = True
         if not member.has_table:
             member.has_table = True
-            member.heard_of = True
             self._node.settled(member)
-            self._node.epochs.table(member)
+            self._node.claims.table(member)
 
 
 def _parts(changes: Iterable[list[str | int]]) -> Iterable[list[list[str | int]]]:

@@ -417,7 +417,8 @@ class Hub:
             session = self.new_session(client_id, connection.limits)
             session.began = connection.epoch
             session.clean = clean
-            # It may have another one, at a node that cannot be asked.
+            # It may have another one, at a node that cannot be asked: until it has read that this
+            # one is new, it is told so again, wherever it comes.
             session.state_lost = not clean and self.peers is not None and self.peers.some_away()
         if session.state_lost:
             session.reset_state()

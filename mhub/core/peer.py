@@ -13,8 +13,8 @@ wait any more.
 
 QoS 0 has no number and is sent while there is room, and not at all while the link is down.
 
-Control records stand in the line like messages, each about one client's session: where they stand
-among the messages is what they are for (`mhub.cluster.migration`).
+Two kinds of records are for session migration (`mhub.cluster.migration`): control records, which
+count by their position among the messages, and direct ones, messages for a single session.
 """
 
 from collections import deque
@@ -83,6 +83,10 @@ class Nowhere:
 NOWHERE: Final = Nowhere()
 
 
+DIRECT: Final = 11
+"""In the place of flags: a message for one client's session.  Then the epoch (u64), the sizes of
+the client id and of where it was (u16 each) and these, a record."""
+
 COPY: Final = 7
 """In the place of flags: a copy of what another node has in its line to the same peer.  Then a size
 (u32), so much text (node, life and what its control records say, with newlines between), the number
@@ -108,6 +112,9 @@ class Entry(Delivery):
         self.plain = plain  # for whoever has subscribed there
         self.shares = shares  # and for one member of each of these groups
         self.is_control = False  # no message: client id and body are in its topic and payload
+        self.direct = ""  # the client whose session alone it is for
+        self.epoch = 0  # under which that session is held
+        self.via = ""  # the node and the place in its line to another one, where it was at first
         self.origin: Origin | None = None  # if it is a copy
         self.after = 0  # it leaves when this batch is safe
         self.keeping: Keeping | None = None  # whose sender waits for the peer
@@ -120,6 +127,9 @@ class Entry(Delivery):
         """Whom it is for, as the journal has it."""
         names = self.shares if self.shares is not None else []
         kind = "!" if self.is_control else "+" if self.plain else "-"
+        if self.direct:
+            kind = "="
+            names = [self.direct, str(self.epoch), *self.via.split("\n")]
         origin = self.origin
         place = ["", "", "0", ""]
         if origin is not None:
@@ -155,11 +165,14 @@ class Peer:
         # What it wants, by its own word
         self.routes: dict[str, int] = {}
         self.clients: dict[str, int] = {}
-        self.remainders: dict[str, int] = {}
+        # ... and by that of others: names of its table, and the number from which on they are there
+        self.expected: dict[str, int] = {}
+        self.expected_of = ""  # the process that they are about
         # The line to it
         self.sid = 0
         self.life = ""
         self.last_n = 0
+        self.settled_n = 0  # the last one that the peer has confirmed, since this process began
         self.reserved = 0
         self.reserve_after = 0
         self.waiting: deque[Entry] = deque()
@@ -179,6 +192,8 @@ class Peer:
         self.heard_n = 0
         self.early: dict[int, str] = {}  # numbers that came as copies -> life of the line
         self.safe_n = 0
+        self.caps: dict[str, int] = {}  # what is not to be confirmed, by why: beyond these numbers
+        self.cap = -1  # the lowest of them; -1: there is none
         self.marks: deque[tuple[int, int]] = deque()  # (batch, number that is safe with it)
         self.parcels_heard = 0
         self.table_heard = 0
@@ -239,14 +254,32 @@ class Peer:
         """What the peer may not have."""
         return [e for line in (self.unacked, self.waiting) for e in line if e.n]
 
-    def put_copy(
-        self, message: Publish, plain: bool, shares: list[str] | None, origin: Origin
-    ) -> None:
+    def put_copy(self, copy: Entry) -> None:
         """What another node has for the peer, too: it comes once, in front of what follows here."""
-        entry = self._number(message, plain, shares)
-        entry.origin = origin
+        entry = self._number(copy.message, copy.plain, copy.shares)
+        entry.origin = copy.origin
+        entry.direct = copy.direct
+        entry.epoch = copy.epoch
+        entry.via = copy.via
         if self.hub.ledger is not None:
             self._journal(entry)
+        self._put(entry)
+
+    def put_direct(
+        self, client_id: str, epoch: int, message: Publish, is_safe: bool, via: str
+    ) -> None:
+        """A message for one session there.  It is as safe as where it was taken from: in the store
+        if it was there (`is_safe`), else its sender waits for this peer, too."""
+        entry = self._number(message, False, None)
+        entry.direct = client_id
+        entry.epoch = epoch
+        entry.via = via
+        waits = self.up and self.patient and not is_safe
+        if self.hub.ledger is not None and (not waits or message.journaled):
+            self._journal(entry)
+        if waits:
+            entry.keeping = keeping_of(message)
+            entry.keeping.remote += 1
         self._put(entry)
 
     def _number(self, message: Publish, plain: bool, shares: list[str] | None) -> Entry:
@@ -306,9 +339,12 @@ class Peer:
         self.unacked.append(entry)
         if entry.is_control:
             self._append(control_of(entry.message))
-        elif entry.origin is not None:
+        elif entry.origin is not None or entry.direct:
+            head = copy_of(entry.origin) if entry.origin is not None else b""
+            if entry.direct:
+                head += direct_of(entry)
             record = record_of(entry.message, entry.plain, entry.shares, self.hub.now)
-            self._append(copy_of(entry.origin) + record)
+            self._append(head + record)
         else:
             self._write(entry.message, entry.plain, entry.shares)
 
@@ -374,8 +410,23 @@ class Peer:
         self.owed = 0
         self.owed_bytes = 0
         self.confirmed_at = self.hub.now
-        body = u64(self.parcels_heard) + u64(self.safe_n) + u64(max(self.table_heard, 0))
-        self.outlet.send(CONFIRM, body)
+        body = u64(self.parcels_heard) + u64(self.capped(self.safe_n))
+        self.outlet.send(CONFIRM, body + u64(max(self.table_heard, 0)))
+
+    # What is not confirmed, though it came: the peer may have to send it elsewhere
+
+    def hold_confirm(self, why: str, n: int) -> None:
+        """Confirm nothing beyond a number, until release_confirm()."""
+        self.caps[why] = n
+        self.cap = min(self.caps.values())
+
+    def release_confirm(self, why: str) -> None:
+        if self.caps.pop(why, -1) >= 0:
+            self.cap = min(self.caps.values(), default=-1)
+            self.confirm_due = True
+
+    def capped(self, n: int) -> int:
+        return n if self.cap < 0 or n < self.cap else self.cap
 
     def confirmed(self, body: bytes) -> None:
         """What the peer says that it has."""
@@ -408,6 +459,7 @@ class Peer:
             freed.release()
 
     def _settle(self, entry: Entry) -> None:
+        self.settled_n = entry.n
         self.queued -= 1
         self.queued_bytes -= entry.size()
         if entry.record is not None:
@@ -454,7 +506,6 @@ class Peer:
         self.parcels_heard = 0
         self.owed = 0
         self.owed_bytes = 0
-        self.marks.clear()
         self.confirm_due = True
         if life == self.life:
             while self.waiting and self.waiting[0].n <= n:
@@ -463,6 +514,10 @@ class Peer:
             self.heard_life = their_life
             self.heard_n = 0
             self.safe_n = 0
+            self.marks.clear()
+            if self.caps:
+                self.caps = dict.fromkeys(self.caps, 0)
+                self.cap = 0
 
     def unlinked(self) -> None:
         """The link is gone: what the peer may not have is kept, as the store promises."""
@@ -541,13 +596,15 @@ class Peer:
                     hub.peers.neighbours.control(self, client_id, body)
                 n += 1
                 continue
-            elif data[pos] == COPY:
-                origin, pos = read_origin(data, pos)
-                message, plain, shares, pos = read_record(data, pos, now)
+            elif data[pos] == COPY or data[pos] == DIRECT:
+                entry, pos = read_special(data, pos, now)
                 if n > self.heard_n and hub.peers is not None:
+                    if self.early and self._came_early(n):
+                        self.messages_doubled += 1
+                    else:
+                        hub.peers.take_special(self, entry)
+                        hub.source = self
                     self.heard_n = n
-                    hub.peers.take_copy(message, plain, shares, origin)
-                    hub.source = self
                 n += 1
                 continue
             else:
@@ -664,6 +721,40 @@ def read_origin(data: bytes, pos: int) -> tuple[Origin, int]:
     node, life, controls = data[start:stop].decode("utf-8").split("\n")
     n, pos = read_u64(data, stop)
     return Origin(node, life, n, controls), pos
+
+
+def direct_of(entry: Entry) -> bytes:
+    name = entry.direct.encode("utf-8")
+    via = entry.via.encode("utf-8")
+    sizes = u16(len(name)) + u16(len(via))
+    return b"%b%b%b%b%b" % (BYTES[DIRECT], u64(entry.epoch), sizes, name, via)
+
+
+def read_special(data: bytes, pos: int, now: float) -> tuple[Entry, int]:
+    """A copy, or a message for one session, or both."""
+    origin: Origin | None = None
+    direct = ""
+    via = ""
+    epoch = 0
+    if data[pos] == COPY:
+        origin, pos = read_origin(data, pos)
+    if data[pos] == DIRECT:
+        epoch, pos = read_u64(data, pos + 1)
+        size, pos = read_u16(data, pos, len(data))
+        via_size, pos = read_u16(data, pos, len(data))
+        direct = data[pos : pos + size].decode("utf-8")
+        pos += size
+        via = data[pos : pos + via_size].decode("utf-8")
+        pos += via_size
+        if pos >= len(data):
+            raise malformed("a direct message from a peer is cut off")
+    message, plain, shares, pos = read_record(data, pos, now)
+    entry = Entry(0, message, plain, shares)
+    entry.origin = origin
+    entry.direct = direct
+    entry.epoch = epoch
+    entry.via = via
+    return entry, pos
 
 
 def wire_of(message: Publish, now: float) -> bytes:

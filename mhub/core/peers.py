@@ -8,8 +8,6 @@
                              that is connected
         c CLIENT_ID          the session is here, or claimed: twice the epoch of the claim, + 1
                              while the client is connected
-        r CLIENT_ID          a session that was given away may still get messages here: the epoch of
-                             the claim that it was given to
 
     forward() a message, once to each peer that wants it; what came from a peer goes no further
 
@@ -20,9 +18,9 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
-from mhub.core.hlc import Clock
+from mhub.core.hlc import LOW_BITS, Clock
 from mhub.core.ledger import Keeping
-from mhub.core.peer import Entry, Origin, Peer, PeerLimits, Waiting
+from mhub.core.peer import Entry, Peer, PeerLimits, Waiting
 from mhub.core.ports import Neighbours
 from mhub.core.router import Route, reserved
 from mhub.core.shared import Group
@@ -32,17 +30,23 @@ from mhub.wire.topics import split_share
 if TYPE_CHECKING:
     from mhub.core.filters import Leaf
     from mhub.core.hub import Hub
+    from mhub.core.session import Session
 
 FILTER: Final = "f"
 SHARE: Final = "s"
 CLIENT: Final = "c"
-REMAINDER: Final = "r"
 
 WANTED: Final = 1
 LASTING: Final = 2
 
 LOG: Final = 20_000
 """Changes of the table that are remembered, for peers whose link was down for a moment."""
+
+CLOCK: Final = "clock"
+"""The note with a stamp that no stamp before the next restart reaches."""
+
+AHEAD: Final = 10_000 << LOW_BITS
+"""Ten seconds of the cluster's clock: so rarely is it noted."""
 
 SHARES: Final = 255
 """Names of groups that one record can carry."""
@@ -92,9 +96,9 @@ class Peers:
         self.routes = 0  # of the table's names
         self.number = 0
         self.log: deque[Change] = deque()
-        self.boot = 0  # how many times the node began with this store, this time included
-        self.boot_after = 0  # that is safe with this batch
+        self.noted_stamp = 0  # of the clock, as the store has it
         self.notes: dict[str, str] = {}  # what the store had at the start
+        self.older: list[Session] = []  # and sessions of clients that have a newer one
         self.migrating = 0  # sessions that migrate to here or from here
 
     # Who there is
@@ -131,7 +135,6 @@ class Peers:
         """As if it had never been; how many messages were kept for it."""
         self.withdraw(peer, True)
         peer.clients = {}
-        peer.remainders = {}
         dropped = peer.forget_line()
         ledger = self.hub.ledger
         if ledger is not None:
@@ -155,7 +158,7 @@ class Peers:
             self.table[name] = value
         else:
             del self.table[name]
-        if not name.startswith((CLIENT, REMAINDER)) and (not old or not value):
+        if not name.startswith(CLIENT) and (not old or not value):
             self.routes += 1 if value else -1
         self.number += 1
         self.log.append(Change(self.number, name, value))
@@ -228,13 +231,6 @@ class Peers:
             else:
                 peer.clients.pop(rest, None)
             self.neighbours.owned(peer, rest, value)
-            return
-        if kind == REMAINDER:
-            if value:
-                peer.remainders[rest] = value
-            else:
-                peer.remainders.pop(rest, None)
-            self.neighbours.remains(peer, rest, value)
             return
         if kind != FILTER and kind != SHARE:
             return  # a newer release may have more kinds
@@ -355,20 +351,51 @@ class Peers:
         peer.put(message, False, [group.full_name])
         return True
 
-    def take_copy(
-        self, message: Publish, plain: bool, shares: list[str] | None, origin: Origin
-    ) -> None:
-        """A message that another node has for this one, too, and that may have come from there."""
-        if origin.node == self.node:
-            return
-        peer = self.meet(origin.node)
-        if peer.comes_early(origin.life, origin.n):
-            self.hub.source = peer
-            self.hub.source_controls = origin.controls
-            self.hub.publish_from_peer(message, plain, shares)
-            self.hub.source_controls = ""
+    def take_special(self, peer: Peer, entry: Entry) -> None:
+        """A message for one session, or a copy: another node has it for this one, too, and it may
+        have come from there."""
+        hub = self.hub
+        origin = entry.origin
+        if origin is not None:
+            if origin.node == self.node:
+                return
+            peer = self.meet(origin.node)
+            if not peer.comes_early(origin.life, origin.n):
+                return
+            hub.source = peer
+            hub.source_controls = origin.controls
+        peer.messages_received += 1
+        if entry.direct:
+            self.neighbours.direct(entry)
+        else:
+            hub.publish_from_peer(entry.message, entry.plain, entry.shares)
+        hub.source_controls = ""
+
+    def expect(self, peer: Peer, name: str, value: int, instance: str, number: int) -> None:
+        """What the table of a process there says from a number on, though it has not come yet."""
+        if peer.expected_of != instance:
+            peer.expected = {}
+            peer.expected_of = instance
+        peer.expected[name] = number
+        self.learn(peer, name, value)
+
+    def is_outdated(self, peer: Peer, name: str, value: int, number: int) -> bool:
+        """Whether a value of a peer's table is less than what it is known to say later."""
+        if peer.expected.get(name, 0) <= number:
+            return False
+        known = peer.clients.get(name[1:], 0) if name[:1] == CLIENT else peer.routes.get(name, 0)
+        return value < known
+
+    def came_to(self, peer: Peer, number: int) -> None:
+        """A peer's table is known up to a number."""
+        if peer.expected:
+            left = {name: n for name, n in peer.expected.items() if n > number}
+            peer.expected = left
 
     def flush(self) -> None:
+        if self.clock.last > self.noted_stamp and self.hub.ledger is not None:
+            self.noted_stamp = self.clock.last + AHEAD
+            self.hub.ledger.note(CLOCK, str(self.noted_stamp))
         if self.migrating:
             self.neighbours.turn()
         for peer in self.all:

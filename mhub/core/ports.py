@@ -8,7 +8,7 @@ from mhub.wire.publish import Publish
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
     from mhub.core.delivery import Subscription
-    from mhub.core.peer import Peer
+    from mhub.core.peer import Entry, Peer
     from mhub.core.session import Session
 
 
@@ -73,6 +73,9 @@ class Neighbours(Protocol):
     def control(self, peer: "Peer", client_id: str, body: bytes) -> None:
         """A control record came, between the messages of a peer."""
 
+    def direct(self, entry: "Entry") -> None:
+        """A message came for the session of one client alone."""
+
     def loaded(self, session: "Session", rows: list[Row]) -> None:
         """Messages of a frozen session, which the journal was asked for."""
 
@@ -85,15 +88,12 @@ class Neighbours(Protocol):
     def owned(self, peer: "Peer", client_id: str, value: int) -> None:
         """A peer has the session of a client, or claims it, or (0) does not any more."""
 
-    def remains(self, peer: "Peer", client_id: str, epoch: int) -> None:
-        """A peer may get messages for a session that it had, or (0) does not any more."""
-
 
 class Intake(Protocol):
     """What decides for a session which messages are for it, while that is a question."""
 
     def admits(self, message: Publish, qos: int, subscription: "Subscription") -> bool:
-        """Whether the session takes it now; False: it is not for it, or was put aside."""
+        """Whether the session takes it; False: it is not for it, or was dealt with."""
 
 
 class Authorizer(Protocol):

@@ -9,17 +9,10 @@ from mhub.core.journal import Contents, StoredSession, publish_of
 from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry, Origin
-from mhub.core.peers import FILTER, SHARE, Peers
+from mhub.core.peers import CLOCK, FILTER, SHARE, Peers
 from mhub.core.session import STATE_LOST, Session
 from mhub.wire import properties
 from mhub.wire.topics import split_share
-
-BOOT: Final = "boot"
-"""The note with the number of times that a node has begun with this store."""
-
-BOOT_BITS: Final = 36
-"""So many bits of the numbers of messages are free for one life of the node.  With those for its
-lives they are 53 or less, as all have to fit into the numbers of Redis."""
 
 FIRST: Final = 1
 """The epoch of a session that was stored by a hub without a cluster."""
@@ -35,9 +28,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     ledger.last_sid = contents.last_sid
     ledger.last_mid = contents.last_mid
     if hub.peers is not None:
-        hub.peers.boot = int(contents.notes.get(BOOT, 0)) + 1
-        hub.peers.boot_after = ledger.batch.number
-        ledger.note(BOOT, str(hub.peers.boot))
+        hub.peers.clock.saw(int(contents.notes.get(CLOCK, 0)))
     arriving = {
         int(text): name for name, text in contents.notes.items() if name.startswith(ARRIVING)
     }
@@ -55,14 +46,13 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         session.sid = sid
         session.last_seq = stored.last_seq
         session.state_lost = STATE_LOST + session.client_id in contents.notes
-        hub.sessions[session.client_id] = session
+        _put(hub, session)
         if hub.peers is not None and hub.peers.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)
             session.last_pid = hub.peers.first_pid(session.client_id)
-            # Another node may remember numbers of messages that are gone from the store.
-            session.last_seq = max(session.last_seq, hub.peers.boot << BOOT_BITS)
-            hub.peers.own(session.client_id, session.epoch, False)
+            newest = hub.sessions[session.client_id]
+            hub.peers.own(session.client_id, newest.epoch, False)
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
         _messages(session, stored, ledger.epoch)
@@ -82,6 +72,16 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     if hub.peers is not None:
         hub.peers.notes = contents.notes
         hub.peers.clock.saw(hub.retained.last_stamp())
+
+
+def _put(hub: Hub, session: Session) -> None:
+    """Of two sessions of a client, the newer one is the client's."""
+    other = hub.sessions.get(session.client_id)
+    if other is not None and hub.peers is not None:
+        if other.epoch > session.epoch:
+            other, session = session, other
+        hub.peers.older.append(other)
+    hub.sessions[session.client_id] = session
 
 
 def _line(
@@ -112,6 +112,9 @@ def _line(
         entry = Entry(row.record.seq, message, kind == "+", names or None)
         entry.record = row.record
         entry.is_control = kind == "!"
+        if kind == "=":
+            entry.direct, entry.epoch, entry.via = names[0], int(names[1]), "\n".join(names[2:])
+            entry.shares = None
         message.sender = sender
         if node:
             entry.origin = Origin(node, life, int(n), controls)

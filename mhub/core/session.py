@@ -77,7 +77,6 @@ class Session(Timed):
         self.tail_seq = 0  # the last one that is not among them
         self.loading = False  # the next of them are on their way
         self.stale_load = False  # they are not wanted any more
-        self.aside: set[int] = set()  # seqs of what the store has, but the queue has not
         self.feeds: deque[Feed] | None = None  # retained messages for new subscriptions
         self.feeding = 0  # how many they are
         self.later: dict[str, Subscription] | None = None  # ... of which nothing is looked up yet
@@ -163,16 +162,6 @@ class Session(Timed):
             self.state_lost = lost
             if self.sid:
                 self.hub.book().note(STATE_LOST + self.client_id, "1" if lost else "")
-
-    def put_aside(self, delivery: Delivery) -> None:
-        """It is for the queue later: requeue() puts it there."""
-        if self.sid:
-            self.hub.book().add(self, delivery)
-            self.aside.add(self.last_seq)
-
-    def drop_aside(self, delivery: Delivery) -> None:
-        """What was put aside is not for it after all."""
-        self._discard(delivery)
 
     def requeue(self, delivery: Delivery) -> None:
         """A delivery that the store has takes its place at the end of the queue."""
@@ -332,9 +321,6 @@ class Session(Timed):
         for row in rows:
             record = row.record
             self.tail_seq = record.seq
-            if record.seq in self.aside:
-                self.aside.discard(record.seq)
-                continue
             self.spilled -= 1
             self._count(-record.size_bytes)
             found = self.revive(row, epoch)

@@ -33,6 +33,7 @@ class SimClient:
         self.connects = 0
         self.lifetime = 0  # of the session, as far as the client can tell: see read()
         self.began_at = 0.0  # when that began
+        self.settled_at: dict[int, float] = {}  # lifetime -> when all nodes were together
         self.split = False  # its lifetime began while another node may have had a session of it
         self.stopped = False
         sim.later(sim.random.uniform(0.0, 0.2), self._act)
@@ -190,12 +191,10 @@ class Subscriber(SimClient):
         self.topic_filter = topic_filter
         self.subscribed = False
         self.subscribed_at = NEVER  # in this lifetime
-        self.began: dict[int, float] = {}  # when each lifetime did
         self.got: dict[str, list[tuple[int, int]]] = {}  # by publisher: (lifetime, number)
         self.open: set[int] = set()  # QoS 2 packet ids before PUBREL
 
     def welcome(self, present: bool) -> None:
-        self.began[self.lifetime] = self.began_at
         if not present:
             self.open = set()
             self.subscribed_at = NEVER
@@ -231,7 +230,8 @@ class Mortal(SimClient):
 
     def __init__(self, sim: Simulation, name: str) -> None:
         super().__init__(sim, name)
-        self.died: dict[int, tuple[SimNode, int]] = {}  # number of a connection -> where it ended
+        # Number of a connection -> where and when it ended
+        self.died: dict[int, tuple[SimNode, int, float]] = {}
 
     def will(self) -> dict[str, Any]:
         payload = f"{self.name} {self.connects}".encode()
@@ -239,5 +239,5 @@ class Mortal(SimClient):
 
     def lose(self) -> None:
         if self.client is not None and self.ready and not self.client.outlet.closed:
-            self.died[self.connects] = (self.node, self.node.boot)
+            self.died[self.connects] = (self.node, self.node.boot, self.sim.now)
         super().lose()

@@ -8,14 +8,15 @@ was acknowledged; a will comes once.
 
 Order, loss and duplicates are checked always.  The only excuse is Session Present 0 in a CONNACK
 that the client read: it begins another lifetime of the client's session, and what was published
-before that may come late, again, or not at all.
+before that may come late, again, or not at all.  If nodes were apart at that time, this is so until
+they are together again: those on the other side cannot know of the new session before.
 
 With the fault "adopt", nodes crash as well, for a longer time, and others stand in for them.
 """
 
 from collections import Counter
 
-from tests.cluster.sim_clients import Mortal, Publisher, SimClient, Subscriber
+from tests.cluster.sim_clients import NEVER, Mortal, Publisher, SimClient, Subscriber
 from tests.cluster.simulation import SimNode, Simulation
 
 FAULTS = ("move", "hop", "cut", "slow", "split", "crash")
@@ -107,19 +108,35 @@ class History:
         sim = self.sim
         for _ in range(60):
             sim.run(1.0)
-            rest = all(
-                node.serves
-                and not node.node.epochs.sources
-                and not node.node.epochs.relays.remainders
-                and all(not peer.queued for peer in node.node.peers.all)
-                and all(not s.inflight and not s.queued() for s in node.world.hub.sessions.values())
-                for node in sim.nodes.values()
-                if node.node is not None
-            )
-            idle = all(publisher.idle() for publisher in self.publishers)
-            if sim.whole() and rest and idle and all(client.ready for client in self.clients):
+            wrong = self._restless()
+            if not wrong:
                 return []
-        return ["it does not come to rest"]
+        return [f"it does not come to rest: {', '.join(wrong)}"]
+
+    def _restless(self) -> list[str]:
+        """What is still going on."""
+        sim = self.sim
+        wrong = [] if sim.whole() else ["the nodes are not together"]
+        for name, side in sim.nodes.items():
+            if side.node is None or not side.serves:
+                wrong.append(f"{name} does not serve")
+                continue
+            claims = side.node.claims
+            for source in claims.sources.values():
+                closed = sorted(source.intake.closed)
+                wrong.append(f"{name} has {source.client_id} {source.state}, closed by {closed}")
+            wrong += [f"{name} gave {given.client_id}" for given in claims.cuts.given.values()]
+            for client_id, session in claims.cuts.gated.items():
+                gates = sorted(claims.intakes.of(session).gates)
+                wrong.append(f"{name} has {client_id} with closed gates for {gates}")
+            for peer in side.node.peers.all:
+                if peer.queued:
+                    wrong.append(f"{name} has {peer.queued} for {peer.name}")
+            for session in side.world.hub.sessions.values():
+                if session.inflight or session.queued():
+                    wrong.append(f"{name} has messages for {session.client_id}")
+        wrong += [f"{p.name} waits" for p in self.publishers if not p.idle()]
+        return wrong + [f"{c.name} is not connected" for c in self.clients if not c.ready]
 
     # What must be true
 
@@ -137,11 +154,12 @@ class History:
             for subscriber in self.subscribers:
                 who = f"{publisher.name} -> {subscriber.name}"
                 got = subscriber.got.get(publisher.name, [])
+                settled_at = subscriber.settled_at.get(subscriber.lifetime, NEVER)
                 wanted = {
                     number
                     for number in publisher.acknowledged
                     if not subscriber.lifetime
-                    or publisher.sent_at[number] > subscriber.subscribed_at
+                    or publisher.sent_at[number] > max(subscriber.subscribed_at, settled_at)
                 }
                 found = {
                     "lost": sorted(wanted - {number for _, number in got}),
@@ -168,9 +186,9 @@ class History:
     def _is_late(
         self, publisher: Publisher, subscriber: Subscriber, lifetime: int, number: int
     ) -> bool:
-        """Whether it is from before a session that began anew."""
-        began_at = subscriber.began[lifetime]
-        return lifetime > 0 and publisher.sent_at[number] <= began_at
+        """Whether it is from before a session that began anew, and all nodes could know of it."""
+        settled_at = subscriber.settled_at.get(lifetime, NEVER)
+        return lifetime > 0 and publisher.sent_at[number] <= settled_at
 
     def _disordered(self, publisher: Publisher, subscriber: Subscriber) -> list[int]:
         """What came behind a later message, of its first copies within one lifetime.
@@ -201,6 +219,7 @@ class History:
             nodes = [n for n in sim.nodes.values() if client.name in n.world.hub.sessions]
             if len(nodes) == 1 and client.ready:
                 client.split = False
+                client.settled_at.setdefault(client.lifetime, sim.now)
 
     def _check_owners(self) -> list[str]:
         wrong = []
@@ -236,8 +255,12 @@ class History:
         if len(got) != len(set(got)) and not self.heir.lifetime:
             wrong.append(f"wills came twice: {got}")
         missing = []
-        for number, (node, boot) in self.mortal.died.items():
-            if number not in got and node.boot == boot:
+        heir = self.heir
+        since = 0.0
+        if heir.lifetime:
+            since = max(heir.subscribed_at, heir.settled_at.get(heir.lifetime, NEVER))
+        for number, (node, boot, when) in self.mortal.died.items():
+            if number not in got and node.boot == boot and when > since:
                 missing.append(number)
         if missing:
             wrong.append(f"wills did not come: {missing}")

@@ -437,7 +437,7 @@ class Simulation:
     def whole(self) -> bool:
         """Whether all nodes are up and know each other."""
         count = len(self.nodes) - 1
-        return all(
+        return not self._groups and all(
             node.node is not None
             and len(node.node.channels) == count
             and all(member.state == "up" for member in node.node.members.values())

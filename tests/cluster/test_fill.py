@@ -81,7 +81,7 @@ class Asking(Case):
     def test_nothing_is_asked_where_all_are_equal(self) -> None:
         self.retain(topic_in(7))
         far = self.here.link()
-        far.say(TABLE, at=-2, to=0, set=[])
+        far.say(TABLE, at=-2, to=0, number=0, set=[])
         self.assertEqual(self.here.state(), "syncing")
         far.say(SUMS, sums=self.sums())
         self.assertEqual((far.took(HAVE), self.here.state()), ([], "up"))
@@ -90,7 +90,7 @@ class Asking(Case):
         """And the other node is up when the last of them has come, not before."""
         differ = list(range(3, 3 + 2 * AT_ONCE + 1))
         far = self.here.link()
-        far.say(TABLE, at=-2, to=0, set=[])
+        far.say(TABLE, at=-2, to=0, number=0, set=[])
         far.say(SUMS, sums=self.sums(*differ))
         asked, left = [], []
         while said := far.told(HAVE):
@@ -120,7 +120,7 @@ class Asking(Case):
     def test_sums_of_more_buckets_than_there_are(self) -> None:
         """Another release may have more: those that both have are compared."""
         far = self.here.link()
-        far.say(TABLE, at=-2, to=0, set=[])
+        far.say(TABLE, at=-2, to=0, number=0, set=[])
         far.say(SUMS, sums=[*self.sums(), 1, 2, 3])
         self.assertEqual((far.took(HAVE), self.here.state()), ([], "up"))
 

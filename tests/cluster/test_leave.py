@@ -47,7 +47,9 @@ class LeaveTests(Case):
     def test_who_waits_for_a_session_is_sent_elsewhere_as_well(self) -> None:
         sim = self.cluster("ab")
         a, b = sim.nodes["a"], sim.nodes["b"]
-        b.lose(self.connect(b, "c", 5, clean=False, props=KEPT))
+        client = self.connect(b, "c", 5, clean=False, props=KEPT)
+        b.send(client, p.pingreq())  # it has read its CONNACK
+        b.lose(client)
         sim.run(1.0)
         sim.split({"a"}, {"b"})
         client = a.open(5)
@@ -60,7 +62,7 @@ class LeaveTests(Case):
         sim.heal()
         sim.run(2.0)
         self.hand_over(a)
-        self.assertEqual(node_of(a).epochs.targets, {})
+        self.assertEqual(node_of(a).claims.targets, {})
         again = self.connect(b, "c", 5, clean=False, props=KEPT)
         self.assertTrue(again.connack and again.connack.session_present)
 

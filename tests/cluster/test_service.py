@@ -57,7 +57,7 @@ class Case(SynchronousTestCase):
         self.assertEqual(node.refusal(hello), "")
         node.opened(channel, hello)
         node.received(channel, parcels.GREET, pack(life="l", heard=["", 0], table=["", 0]))
-        node.received(channel, parcels.TABLE, pack(at=-2, to=1, set=[["ft/#", 3]]))
+        node.received(channel, parcels.TABLE, pack(at=-2, to=1, number=1, set=[["ft/#", 3]]))
         node.received(channel, parcels.SUMS, pack(sums=[0] * 256))
         return channel
 

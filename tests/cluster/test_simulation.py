@@ -9,7 +9,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from tests.cluster.sim_history import play
 
 HISTORIES = {
-    "move,hop,cut,slow": range(36),
+    "move,hop,cut,slow": range(20),
+    "move,hop,cut,slow,split,crash": range(30),
 }
 """Faults that may happen -> seeds.  What the cluster promises without any excuse belongs here."""
 

@@ -52,7 +52,7 @@ class AllOfIt(Case):
     def test_an_empty_one_is_told_as_well(self) -> None:
         """So the other node knows that this is all."""
         here = Here()
-        self.assertEqual(here.link().told(TABLE), [{"at": -2, "to": 0, "set": []}])
+        self.assertEqual(here.link().told(TABLE), [{"at": -2, "to": 0, "set": [], "number": 0}])
 
     def test_in_parts_of_which_only_the_last_has_the_number(self) -> None:
         """A link that breaks half way must not leave a table that counts as whole."""
@@ -133,7 +133,7 @@ class OfAnother(Case):
         self.far = self.here.link()
 
     def tell(self, at: int, to: int, *changes: tuple[str, int]) -> None:
-        self.far.say(TABLE, at=at, to=to, set=[list(each) for each in changes])
+        self.far.say(TABLE, at=at, to=to, number=max(to, 0), set=[list(each) for each in changes])
 
     def wanted(self, *topics: str) -> list[str]:
         """Those of the topics whose messages go there."""
@@ -184,7 +184,7 @@ class OfAnother(Case):
         """Where a session is not any more, nobody has to be asked for it."""
         self.tell(-2, 3, ("cdave", 10), ("cemma", 10))
         self.tell(-2, 4, ("cemma", 10))
-        found = [self.here.node.epochs.holders(name) for name in ("dave", "emma")]
+        found = [self.here.node.claims.older(name) for name in ("dave", "emma")]
         self.assertEqual(found, [[], ["b"]])
 
     def test_but_not_before_its_last_part(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.core.hlc import Clock
-from mhub.core.peer import BARE, CONFIRM, EAGER, OWED, OWED_S, PUBLISHES, Peer, PeerLimits
+from mhub.core.peer import BARE, CONFIRM, EAGER, OWED, OWED_S, PUBLISHES, Entry, Peer, PeerLimits
 from mhub.core.peers import Peers
 from mhub.wire.primitives import read_u64
 from tests.core.world import World
@@ -33,6 +33,7 @@ class Alone:
     def __init__(self) -> None:
         # Control records that came: client id, body, messages that had come before
         self.controls: list[tuple[str, bytes, int]] = []
+        self.directs: list[Entry] = []
 
     def tell(self, peer: Peer) -> None: ...
     def claim(self, connection: Any) -> bool:
@@ -41,11 +42,13 @@ class Alone:
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
         self.controls.append((client_id, body, peer.messages_received))
 
+    def direct(self, entry: Entry) -> None:
+        self.directs.append(entry)
+
     def loaded(self, session: Any, rows: Any) -> None: ...
     def ended(self, session: Any) -> None: ...
     def turn(self) -> None: ...
     def owned(self, peer: Peer, client_id: str, value: int) -> None: ...
-    def remains(self, peer: Peer, client_id: str, epoch: int) -> None: ...
 
 
 class Side:

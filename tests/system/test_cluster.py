@@ -1,9 +1,7 @@
 """What was acknowledged survives: nodes of a cluster die, freeze, lose each other, come and go.
 
 The short form of `tests.system.cluster_run`: each state lasts for a moment, and the checks are
-the same.  What was counted and measured goes to the log of the run.  A network that splits, and
-several failures one after the other, are in `make chaos` alone: docs/cluster.md says what does
-not hold there yet.
+the same.  What was counted and measured goes to the log of the run.
 """
 
 import random
@@ -43,6 +41,12 @@ class ClusterTests(SynchronousTestCase):
 
     def test_a_node_is_frozen(self) -> None:
         self.check("freeze")
+
+    def test_the_network_splits(self) -> None:
+        self.check("split")
+
+    def test_nodes_die_freeze_lose_each_other_come_and_go(self) -> None:
+        self.check("kill", "freeze", "split", "join", "leave")
 
     def test_a_node_joins_and_one_leaves(self) -> None:
         self.check("join", "leave")

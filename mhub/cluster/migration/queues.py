@@ -19,10 +19,6 @@ MOST_BYTES: Final = 256 * 1024
 """What is read at a time."""
 
 
-Beyond = dict[int | Delivery, int]
-"""Entries that a target gets from others: by number in the store, or themselves -> epoch."""
-
-
 def stored_of(session: Session, epoch: float) -> StoredSession:
     """A session as a value, without its entries."""
     stored = StoredSession(record_of(session, epoch))
@@ -50,9 +46,10 @@ def row_of(delivery: Delivery, seq: int, pid: int, epoch: float) -> Row:
 class Reader:
     """Entries of a session in their order: those in flight, retained replay, the queue."""
 
-    def __init__(self, session: Session, epoch: float) -> None:
+    def __init__(self, session: Session, clock_s: float) -> None:
         self._session = session
-        self._epoch = epoch
+        self._clock_s = clock_s  # the hub's time plus this is that of day
+        self._end = -1  # the number up to which it is read; -1: all that comes
         self.last = 0  # the number of the last entry of the queue that was read
 
     def first(self) -> list[Row]:
@@ -61,21 +58,30 @@ class Reader:
         rows = []
         for pid, delivery in session.inflight.items():
             seq = delivery.record.seq if delivery.record is not None else 1
-            rows.append(row_of(delivery, seq, pid, self._epoch))
+            rows.append(row_of(delivery, seq, pid, self._clock_s))
         for subscription, message in session.replay():
             qos = min(message.qos, subscription.qos)
             delivery = Delivery(message, qos, True, subscription.ids)
-            rows.append(row_of(delivery, 1, 0, self._epoch))
+            rows.append(row_of(delivery, 1, 0, self._clock_s))
         return rows
+
+    def catch_up(self) -> None:
+        """Read up to what is in the queue now."""
+        self._end = self._session.last_seq if self._session.sid else self._session.queued()
+
+    def follow(self) -> None:
+        """Read whatever comes."""
+        self._end = -1
 
     def is_exhausted(self) -> bool:
         session = self._session
         if session.sid:
-            return not session.queued() or self.last >= session.last_seq
-        return self.last >= session.queued()
+            end = self._end if self._end >= 0 else session.last_seq
+            return not session.queued() or self.last >= end
+        return self.last >= (self._end if self._end >= 0 else session.queued())
 
-    def read(self, beyond: Beyond, epoch: int) -> list[Row] | None:
-        """The next of the queue, but for those beyond the cut; None: the store was asked."""
+    def read(self) -> list[Row] | None:
+        """The next of the queue; None: the store was asked."""
         session = self._session
         if session.sid:
             if not session.loading:
@@ -84,24 +90,24 @@ class Reader:
                 session.hub.journal.load(session, self.last, MOST, MOST_BYTES)
             return None
         rows = []
-        for delivery in islice(session.queue or (), self.last, self.last + MOST):
+        end = self.last + MOST
+        if self._end >= 0:
+            end = min(end, self._end)
+        for delivery in islice(session.queue or (), self.last, end):
             self.last += 1
-            if beyond.get(delivery, 0) < epoch:
-                rows.append(row_of(delivery, self.last, 0, self._epoch))
+            rows.append(row_of(delivery, self.last, 0, self._clock_s))
         return rows
 
-    def loaded(self, rows: list[Row], beyond: Beyond, epoch: int) -> list[Row]:
-        """What the store answered."""
-        if rows:
-            self.last = rows[-1].record.seq
-        elif not self._session.hub.book().is_pending():
-            self.last = self._session.last_seq  # there is no more, whatever was counted
-        aside = self._session.aside
-        return [
-            row
-            for row in rows
-            if beyond.get(row.record.seq, 0) < epoch and row.record.seq not in aside
-        ]
+    def loaded(self, rows: list[Row]) -> list[Row]:
+        """What the store answered: those that are to be read."""
+        if not rows:
+            if not self._session.hub.book().is_pending():
+                self.last = self._session.last_seq  # there is no more, whatever was counted
+            return rows
+        if self._end >= 0:
+            rows = [row for row in rows if row.record.seq <= self._end]
+        self.last = rows[-1].record.seq if rows else self._end
+        return rows
 
 
 def revive_inflight(hub: Hub, session: Session, row: Row, epoch: float) -> None:

@@ -1,8 +1,10 @@
 """Control records: what stands between the messages of a channel, about one client's session.
 
-    MARK epoch          what the sender publishes behind it is for the session under that epoch
-    RELAY source rows   entries for the session, wherever it is by now, of a remainder
-    CLOSED node source  that one has relayed all that a node had sent it before its mark
+    MARK epoch, gap  what the sender publishes behind it is for the session under that epoch; a gap:
+                     something in front of it was confirmed elsewhere, and is not in its place
+    CLOSE began      what the sender publishes behind it is for a session elsewhere that began with
+                     this epoch: the same one, if it has gone on from here, or a newer one
+    RELAY rows       late entries: what an older session had, for the one that the client has now
 
 A channel has them in their order, once, also over broken links and restarts.
 """
@@ -14,34 +16,37 @@ from mhub.core.journal import Row
 from mhub.wire.primitives import malformed, read_u64, u64
 
 MARK: Final = b"M"
+CLOSE: Final = b"C"
 RELAY: Final = b"R"
-CLOSED: Final = b"C"
+
+MARK_SIZE: Final = 10
+CLOSE_SIZE: Final = 9
 
 
-def mark(epoch: int) -> bytes:
-    return MARK + u64(epoch)
+def mark(epoch: int, gap: bool) -> bytes:
+    return MARK + u64(epoch) + (b"\1" if gap else b"\0")
 
 
-def relay(source: str, rows: list[Row]) -> bytes:
-    """`source` is "" where nobody counts: for late entries, and what came behind END."""
-    return RELAY + source.encode() + b"\n" + encode_rows(rows)
-
-
-def closed(node: str, source: str) -> bytes:
-    return CLOSED + f"{node}\n{source}".encode()
-
-
-def epoch_of(body: bytes) -> int:
-    if len(body) != 9:
+def read_mark(body: bytes) -> tuple[int, bool]:
+    """Epoch, gap."""
+    if len(body) != MARK_SIZE:
         raise malformed("a mark that is none")
+    return read_u64(body, 1)[0], body[9] != 0
+
+
+def close(began: int) -> bytes:
+    return CLOSE + u64(began)
+
+
+def read_close(body: bytes) -> int:
+    if len(body) != CLOSE_SIZE:
+        raise malformed("a control record that is none")
     return read_u64(body, 1)[0]
 
 
-def relayed(body: bytes) -> tuple[str, list[Row]]:
-    source, _, data = body[1:].partition(b"\n")
-    return source.decode("utf-8"), decode_rows(data)
+def relay(rows: list[Row]) -> bytes:
+    return RELAY + encode_rows(rows)
 
 
-def names_of(body: bytes) -> tuple[str, str]:
-    node, _, source = body[1:].decode("utf-8").partition("\n")
-    return node, source
+def relayed(body: bytes) -> list[Row]:
+    return decode_rows(body[1:])

@@ -1,9 +1,9 @@
 """The side that claims a session: for a client that connects, or for a node that drains.
 
     CLAIMING  the claim is announced; who has the session shall offer it
-    ARRIVING  the subscriptions are routed here, entries come
+    ARRIVING  an offer is accepted, entries come
     OPENING   there is nobody to wait for, but somebody may have a session: the client gets a new
-              one, as soon as the nodes that can be reached have marked their channels
+              one, as soon as the nodes that can be reached know of it
     OWNED     the end: the session is here, or its claim was withdrawn
 
 The connection may be gone meanwhile; then the session arrives all the same, and rests here.
@@ -14,23 +14,22 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mhub.cluster import parcels
 from mhub.cluster.member import Member
-from mhub.cluster.migration.frames import Pending, read_pending
-from mhub.cluster.migration.gates import ArrivalGate, MissingGate
+from mhub.cluster.migration.frames import read_pending
 from mhub.cluster.migration.queues import delivery_of, revive_inflight
-from mhub.cluster.migration.relays import source_id
+from mhub.cluster.migration.segments import Gate, Segment
 from mhub.core import journal
 from mhub.core.codec import decode_rows, decode_session
 from mhub.core.connection import WAITING, Connection
-from mhub.core.delivery import Delivery
 from mhub.core.journal import StoredSession
 from mhub.core.limits import NEVER
+from mhub.core.peer import Entry
 from mhub.core.restore import ARRIVING as ARRIVING_NOTE
 from mhub.core.restore import revive
 from mhub.core.session import Session
 from mhub.wire import reasons
 
 if TYPE_CHECKING:
-    from mhub.cluster.migration.epochs import Epochs
+    from mhub.cluster.migration.claims import Claims
 
 CLAIMING: Final = "claiming"
 ARRIVING: Final = "arriving"
@@ -38,10 +37,10 @@ OPENING: Final = "opening"
 OWNED: Final = "owned"
 
 OPENING_S: Final = 2.0
-"""So long a new session waits for marks."""
+"""So long a new session waits for nodes to switch."""
 
 TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
-    (CLAIMING, "accept"): ("route", ARRIVING),
+    (CLAIMING, "accept"): ("accept", ARRIVING),
     (CLAIMING, "nobody"): ("welcome", OWNED),
     (CLAIMING, "unreachable"): ("open", OPENING),
     (CLAIMING, "late"): ("open", OPENING),
@@ -54,6 +53,7 @@ TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
     (ARRIVING, "superseded"): ("refuse", ARRIVING),
     (OPENING, "marked"): ("welcome_new", OWNED),
     (OPENING, "late"): ("welcome_new", OWNED),
+    (OPENING, "again"): ("open", OPENING),
     (OPENING, "superseded"): ("withdraw", OWNED),
 }
 
@@ -64,18 +64,14 @@ class Offer:
     def __init__(self, said: dict[str, Any], data: bytes) -> None:
         self.stored: StoredSession = decode_session(data)
         self.life = str(said["life"])
-        self.is_lost = bool(said["lost"])
         self.now = float(said["now"])  # there
         self.held = self.stored.record.epoch  # the epoch under which it was held there
-        self.began = self.stored.record.began
-        self.waits = {str(node): set(names) for node, names in said["waits"].items()}
-        self.counts: dict[str, int] = said["counts"]
 
 
 class Target:
-    def __init__(self, epochs: "Epochs", client_id: str, epoch: int) -> None:
-        self._epochs = epochs
-        self._node = epochs.node
+    def __init__(self, claims: "Claims", client_id: str, epoch: int) -> None:
+        self._claims = claims
+        self._node = claims.node
         self.client_id = client_id
         self.epoch = epoch
         self.state = CLAIMING
@@ -84,14 +80,13 @@ class Target:
         self.offers: dict[str, Offer] = {}  # node -> what it has
         self.source = ""  # whose offer was accepted
         self.session: Session | None = None  # while it arrives
-        self.gate: ArrivalGate | None = None
-        self.marked: set[str] = set()  # while it is OPENING
-        self.relayed: list[bytes] = []  # control records that came while it arrived
-        self._pending: dict[str, list[Pending]] = {}  # by the node that it is for
-        self._held: dict[str, list[Delivery]] = {}  # what the source had held back, by node
+        self.marked: set[str] = set()  # while it is OPENING: nodes that know of the new session
+        self.direct: list[Entry] = []  # what is published at the source while it arrives
+        self.relayed: list[bytes] = []  # late entries that came while it arrived
+        self._pending: dict[str, list[Entry]] = {}  # by the node that it is for
         self._clock_s = 0.0  # the source's time of day minus our hub's time
         self._actions: dict[str, Callable[..., None]] = {
-            "route": self._route,
+            "accept": self._accept,
             "welcome": self._welcome,
             "welcome_new": self._welcome_new,
             "open": self._open,
@@ -105,6 +100,7 @@ class Target:
         }
 
     def handle(self, event: str, *args: Any) -> None:
+        """An event that this state does not know changes nothing: it is from an earlier attempt."""
         row = TABLE.get((self.state, event))
         if row is not None:
             action, self.state = row
@@ -121,8 +117,7 @@ class Target:
 
     # CLAIMING -> ARRIVING
 
-    def _route(self, name: str) -> None:
-        """From here on, what is published with a mark behind us is for this session."""
+    def _accept(self, name: str) -> None:
         hub = self._node.hub
         offer = self.offers[name]
         self.source = name
@@ -132,21 +127,16 @@ class Target:
         session.epoch = self.epoch
         session.frozen = True
         self.session = session
-        self.gate = ArrivalGate(session, self._node.name)
-        session.intake = self.gate
         self._set_deadlines(session, offer.stored)
         if hub.ledger is not None and session.expiry_s:
             hub.ledger.session(session)
             hub.ledger.note(ARRIVING_NOTE + self.client_id, str(session.sid))
-        for subscribed, subscription in session.subscriptions.items():
-            if not subscription.share:
-                hub.router.add(subscription)
-            if session.sid:
-                hub.book().subscribed(subscribed, subscription)
         if session.sid:
+            for subscribed, subscription in session.subscriptions.items():
+                hub.book().subscribed(subscribed, subscription)
             for pid in session.incoming:
                 hub.book().incoming(session, pid, True)
-        self._epochs.cut(self.client_id, self.epoch, name)
+        self._tell(parcels.ACCEPT)
 
     def _set_deadlines(self, session: Session, stored: StoredSession) -> None:
         record = stored.record
@@ -162,18 +152,12 @@ class Target:
 
     # ARRIVING
 
-    def _take(self, data: bytes, held: str) -> None:
-        """Entries; those that were `held` back there, of that node, are so here."""
+    def _take(self, data: bytes) -> None:
         session = self.session
         assert session is not None
         hub = self._node.hub
         self.wait()
-        rows = decode_rows(data)
-        if held:
-            deliveries = [delivery_of(session, row, self._clock_s) for row in rows]
-            self._held[held] = deliveries
-            rows = []
-        for row in rows:
+        for row in decode_rows(data):
             if row.record.pid:
                 revive_inflight(hub, session, row, self._clock_s)
             elif session.sid:
@@ -182,72 +166,53 @@ class Target:
                 session.page_out(row.record)
             else:
                 session.keep(delivery_of(session, row, self._clock_s))
-        self._epochs.tell(self.source, parcels.MORE, client=self.client_id, epoch=self.epoch)
+        self._tell(parcels.MORE)
 
     def _take_pending(self, said: dict[str, Any], data: bytes) -> None:
         self.wait()
-        now = self._node.hub.now
-        pending = read_pending(self.client_id, said, data, now)
+        pending = read_pending(self.client_id, said, data, self._node.hub.now)
         self._pending.setdefault(str(said["node"]), []).extend(pending)
-        self._epochs.tell(self.source, parcels.MORE, client=self.client_id, epoch=self.epoch)
+        self._tell(parcels.MORE)
 
-    def _complete(self, missing: list[str]) -> None:
-        """All of it is here: behind it comes what was held back."""
+    def _complete(self, gates: dict[str, list[Segment]], is_lost: bool) -> None:
+        """All of it is here.  What nodes have published since comes when they have switched."""
         hub = self._node.hub
-        session, gate = self.session, self.gate
-        assert session is not None and gate is not None
-        served = self.epoch
+        session = self.session
+        assert session is not None
         offer = self.offers.pop(self.source)
         session.frozen = False
-        session.intake = None
-        for name, those in self._pending.items():
+        for name, copies in self._pending.items():
             if name != self._node.name:
                 peer = self._node.peers.meet(name)
-                for each in those:
-                    peer.put_copy(each.message, each.plain, each.shares, each.origin)
+                for copy in copies:
+                    peer.put_copy(copy)
         old = hub.sessions.get(self.client_id)
         hub.sessions[self.client_id] = session
-        self._epochs.relays.came_back(self.client_id)
         for subscription in session.subscriptions.values():
-            if subscription.share:
-                hub.router.add(subscription)
+            hub.router.add(subscription)
         if session.sid:
             hub.book().note(ARRIVING_NOTE + self.client_id, "")
             hub.book().session(session)
-        waits = offer.waits
-        self._epochs.relay_counts[self.client_id] = offer.counts
-        direct: dict[str, int] = {}
-        for remainder in self._epochs.relays.dissolve(session, offer.counts):
-            for node in remainder.missing:
-                direct[node] = max(direct.get(node, 0), remainder.epoch)
-                waits.get(node, set()).discard(source_id(self._node.name, remainder.epoch))
-        waits = {node: sources for node, sources in waits.items() if sources}
-        for node in missing:
-            if node != self._node.name:
-                waits.setdefault(node, set()).add(source_id(self.source, self.epoch))
-        behind = MissingGate(session, self._node.name, self.epoch, waits)
-        behind.direct = {node: epoch for node, epoch in direct.items() if node in waits}
-        for node in gate.marked:
-            behind.mark(node, self.epoch)
-        held = [(node, each, 0) for node, those in self._held.items() for each in those]
-        for node, delivery, later in held + gate.held:
-            if later:
-                continue
-            if node in waits:
-                behind.hold(node, delivery)
-            else:
-                session.enqueue(delivery)
-        if waits:
-            session.intake = behind
-            self._epochs.note_waits(session)
-        self._epochs.took(session, self.source, offer.life, missing)
-        self._epochs.completed(self, session)
-        self._epochs.done(self.client_id, self.source, served, missing)
-        self._epochs.beyond(session, gate)
+        if is_lost:
+            session.lose_state(True)
+        intake = self._claims.intakes.of(session)
+        mine = gates.pop(self._node.name, [])
+        intake.gates = {node: Gate(self.epoch, each) for node, each in gates.items()}
+        self._claims.cuts.remember(self.client_id, self.epoch, session.began)
+        older = {*self._claims.older(self.client_id)}
+        self._claims.cuts.close(self.client_id, session.began, older)
+        self._claims.intakes.close_late(self._node.name, self.client_id)
+        filters = self._claims.intakes.filters(session)
+        for entry in self._claims.cuts.collect(self.client_id, filters, mine):
+            if intake.is_new(self._node.name, entry.via):
+                intake.deliver(entry.message)
+        for entry in self.direct:
+            intake.deliver(entry.message)
+        self._claims.exchange.took(self, session, offer, {each.node for each in mine})
         for body in self.relayed:
-            self._epochs.came("", self.client_id, body)
+            self._claims.intakes.came("", self.client_id, body)
         if old is not None:
-            self._epochs.fold(old, session)
+            self._claims.late.fold(old, session)
 
     def _drop(self) -> None:
         """The source is gone, or has begun again: it has all of this."""
@@ -255,25 +220,17 @@ class Target:
         session = self.session
         assert session is not None
         self.session = None
-        self.gate = None
-        self._held = {}
+        self.direct = []
         self._pending = {}
-        relayed, self.relayed = self.relayed, []
         self.offers.pop(self.source, None)
-        for subscription in session.subscriptions.values():
-            if not subscription.share:
-                hub.router.remove(subscription)
         hub.queued_bytes -= session.queued_bytes
         if session.sid:
             hub.book().note(ARRIVING_NOTE + self.client_id, "")
             hub.book().ended(session)
-        self.epoch = self._epochs.claim_again(self)
-        for body in relayed:
-            self._epochs.came("", self.client_id, body)
+        self._claims.claim_again(self)
 
     def _drop_and_open(self) -> None:
-        self._drop()
-        self._open()
+        self._drop()  # which claims anew, and opens under the new epoch
 
     def _refuse(self, member: Member) -> None:
         """The client is somewhere else now; the session goes there from here."""
@@ -282,22 +239,30 @@ class Target:
     # A new session
 
     def _open(self) -> None:
+        if self.connection is None or self.connection.state != WAITING:
+            # Nobody needs a new session: what others have stays as it is.
+            self.state = OWNED
+            self._claims.withdrawn(self)
+            return
         self.deadline = self._node.hub.now + OPENING_S
-        self._epochs.cut(self.client_id, self.epoch)
-        self._epochs.check_opening(self)
+        self.marked = set()
+        self._claims.ask_all(self)
 
     def _welcome_new(self) -> None:
-        self._epochs.open_new(self)
+        self._claims.open_new(self)
 
     def _welcome(self) -> None:
-        self._epochs.completed(self, self._node.hub.sessions.get(self.client_id))
+        self._claims.completed(self, self._node.hub.sessions.get(self.client_id))
 
     def _withdraw(self, member: Member) -> None:
         self._fail(f"the client has connected to node {member.name}")
-        self._epochs.withdrawn(self)
+        self._claims.withdrawn(self)
 
     def _fail(self, text: str) -> None:
         connection = self.connection
         self.connection = None
         if connection is not None and connection.state == WAITING:
             connection.fail(reasons.SESSION_TAKEN_OVER, text)
+
+    def _tell(self, kind: int) -> None:
+        self._claims.tell(self.source, kind, client=self.client_id, epoch=self.epoch)

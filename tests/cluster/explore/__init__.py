@@ -9,6 +9,7 @@
     faults        defects to put into the implementation, each of which a configuration must find
 
     python -m tests.cluster.explore --config move
+    python -m tests.cluster.explore --config split-third --walk 1 --seconds 60 --shrink
     python -m tests.cluster.explore --config move --replay "p+ s- s+b a>b ..."
 
 A decision is a word:

@@ -5,7 +5,7 @@ import sys
 
 from tests.cluster.explore.configs import CONFIGS
 from tests.cluster.explore.faults import FAULTS
-from tests.cluster.explore.search import Result, Search, replay
+from tests.cluster.explore.search import Result, Search, replay, shrink, walk
 
 
 def _say(name: str, result: Result) -> None:
@@ -30,6 +30,8 @@ def main() -> int:
     parser.add_argument("--violations", type=int, default=1, help="stop after so many")
     parser.add_argument("--fault", default="", help="a defect to put in first")
     parser.add_argument("--replay", help="decisions, separated by spaces")
+    parser.add_argument("--walk", type=int, default=-1, help="at random, with this seed")
+    parser.add_argument("--shrink", action="store_true", help="make what is found short")
     parser.add_argument("--full", action="store_true", help="without partial order reduction")
     parser.add_argument("--quiet", action="store_true")
     args = parser.parse_args()
@@ -52,16 +54,21 @@ def main() -> int:
                     file=sys.stderr,
                 )
 
-        search = Search(
-            CONFIGS[name],
-            args.states,
-            args.seconds,
-            args.delays,
-            args.violations,
-            progress,
-            not args.full,
-        )
-        result = search.run()
+        config = CONFIGS[name]
+        if args.walk >= 0:
+            result = walk(config, args.seconds or 60.0, args.walk, progress)
+        else:
+            result = Search(
+                config,
+                args.states,
+                args.seconds,
+                args.delays,
+                args.violations,
+                progress,
+                not args.full,
+            ).run()
+        if args.shrink:
+            result.violations = [shrink(config, each) for each in result.violations]
         _say(name, result)
         bad = bad or bool(result.violations)
     return 1 if bad else 0

@@ -210,14 +210,18 @@ class Subscriber:
         return found
 
     def _look_around(self) -> None:
-        """When all nodes are together and one has the session, there is no other."""
+        """Until all nodes are together and one session is left, nodes may not know of it: what is
+        published there goes to an older one first, and comes late."""
         if not self.split or not self.ready:
             return
+        self.late = {each.name: each.sent for each in self.cluster.publishers}
         sides = self.cluster.sides.values()
         count = len(self.cluster.sides) - 1
         if all(s.node is not None and len(s.node.channels) == count for s in sides):
-            if all(m.has_table for s in sides if s.node for m in s.node.members.values()):
-                if sum(1 for s in sides if "s" in s.world.hub.sessions) == 1:
+            nodes = [s.node for s in sides if s.node is not None]
+            if all(m.has_table for node in nodes for m in node.members.values()):
+                sessions = [1 for node in nodes if "s" in node.hub.sessions]
+                if len(sessions) == 1 and not any(node.claims.sources for node in nodes):
                     self.split = False
 
     def _read_one(self) -> None:
@@ -262,7 +266,9 @@ class Subscriber:
             return
         present = bool(packet.session_present)
         self.ready = True
-        excused = self.cluster.config.excused and (self.apart or self._is_apart() or self.split)
+        config = self.cluster.config
+        excused = config.excused and (self.apart or self._is_apart() or self.split)
+        excused = excused or (config.gaps and self.cluster.is_disturbed())
         if self.connects > 1 and not present and not excused:
             wrong.append(f"Session Present 0 at {self.node}")
         if self.connects > 1 and (not present or self.split):

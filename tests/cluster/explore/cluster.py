@@ -401,6 +401,11 @@ class Cluster:
             if side.node is not None:
                 side.tick()
 
+    def is_disturbed(self) -> bool:
+        """Whether a node has crashed, or time has passed."""
+        config = self.config
+        return len(self.crashes) < len(config.crashes) or len(self.times) < len(config.times)
+
     # What must be true
 
     def check(self) -> list[str]:
@@ -441,11 +446,12 @@ class Cluster:
         for name, side in self.sides.items():
             node = side.node
             assert node is not None
-            epochs = node.epochs
+            claims = node.claims
             for what, there in (
-                ("targets", epochs.targets),
-                ("sources", epochs.sources),
-                ("remainders", epochs.relays.remainders),
+                ("targets", claims.targets),
+                ("sources", claims.sources),
+                ("sessions that nodes still send", claims.cuts.given),
+                ("closed gates", claims.cuts.gated),
             ):
                 if there:
                     wrong.append(f"{name} has {what} left: {_states(there)}")

@@ -22,7 +22,8 @@ class Config:
     crashes: str = ""
     times: tuple[int, ...] = ()
     late_notice: bool = False  # each end notices by itself that a link is gone
-    excused: bool = False  # Session Present 0 may be
+    excused: bool = False  # Session Present 0 may be, where nodes were apart
+    gaps: bool = False  # and once a node has crashed, or time has passed
     slow: bool = False  # it may need time to come to rest
     durable: bool = True
     eager_disk: bool = False
@@ -108,12 +109,43 @@ CONFIGS = {
     "crash-source": Config(
         "the source crashes", crashes="a", publishers=_one("b", 1), acks="eager", slow=True
     ),
+    "crash-source-far": Config(
+        "the source crashes, and publishes",
+        crashes="a",
+        publishers=_one("a", 2),
+        acks="eager",
+        slow=True,
+    ),
+    # A client that connects to a target which is back before its link is, or to the source while
+    # the target is down, may be told Session Present 0: who has its session cannot be asked.
     "crash-target": Config(
         "the target crashes",
         crashes="b",
         publishers=_one("a", 1),
         acks="eager",
         excused=True,
+        slow=True,
+    ),
+    "crash-target-queue": Config(
+        "the same with a queue",
+        crashes="b",
+        publishers=_one("a", 2, 2, 1),
+        before=2,
+        unread=True,
+        window=1,
+        acks="eager",
+        excused=True,
+        slow=True,
+    ),
+    "crash-source-back": Config(
+        "the source crashes, the link breaks, there and back",
+        route="ba",
+        crashes="a",
+        cuts=(("a", "b"),),
+        publishers=_one("b", 2, 2),
+        acks="eager",
+        patient=True,
+        excused=True,  # a client that is back before the link is finds nobody to ask
         slow=True,
     ),
     "crash-skew": Config(
@@ -175,5 +207,163 @@ CONFIGS = {
         publishers=_one("a", 1),
         acks="eager",
         durable=False,
+    ),
+    "onward-twice": Config(
+        "there, back, there, without stores",
+        route="bab",
+        publishers=_one("b", 1, 1),
+        acks="eager",
+        durable=False,
+    ),
+    # Three nodes, of which the one that publishes is cut off while the session moves
+    "away": Config(
+        "the publisher is cut off from source and target",
+        nodes="abc",
+        publishers=_one("c", 1),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "c"), ("b", "c")),
+    ),
+    "away-back": Config(
+        "the same, there and back",
+        nodes="abc",
+        route="ba",
+        publishers=_one("c", 1, 1),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "c"), ("b", "c")),
+        patient=True,
+    ),
+    "away-back-one": Config(
+        "there and back, one link of the publisher breaks",
+        nodes="abc",
+        route="ba",
+        publishers=_one("c", 2, 1),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "c"),),
+        patient=True,
+    ),
+    "away-bab": Config(
+        "there, back, there",
+        nodes="abc",
+        route="bab",
+        publishers=_one("c", 1, 1),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "c"), ("b", "c")),
+        patient=True,
+    ),
+    "away-on": Config(
+        "on to the publisher's node itself, which was cut off from both",
+        nodes="abc",
+        route="bc",
+        publishers=_one("c", 1, 1),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "c"), ("b", "c")),
+        patient=True,
+        excused=True,  # when c is linked with nobody, it cannot know who has the session
+        slow=True,
+    ),
+    "away-durable": Config(
+        "the publisher is cut off from source and target, with stores",
+        nodes="abc",
+        publishers=_one("c", 2),
+        acks="eager",
+        cuts=(("a", "c"), ("b", "c")),
+        eager_disk=True,
+    ),
+    "away-four": Config(
+        "on to a third node, while a fourth publishes that is cut off from all",
+        nodes="abcd",
+        route="bc",
+        publishers=_one("d", 1, 1),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "d"), ("b", "d"), ("c", "d")),
+        patient=True,
+    ),
+    # Three nodes: the link of source and target breaks, between END and DONE as well
+    "doubt-third": Config(
+        "with stores, and two messages",
+        nodes="abc",
+        publishers=_one("c", 1, 2),
+        acks="eager",
+        cuts=(("a", "b"),),
+        eager_disk=True,
+    ),
+    "doubt-third-back": Config(
+        "and back, while it is not clear who has the session",
+        nodes="abc",
+        route="ba",
+        publishers=_one("c", 2),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "b"),),
+        excused=True,  # b gives its claim up after some time, and so does a
+        slow=True,
+    ),
+    # Whoever waits for a source in doubt waits for `suspect_s`: then there may be a gap.
+    "doubt-time": Config(
+        "for longer",
+        nodes="abc",
+        publishers=_one("c", 1, 1),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "b"),),
+        times=(4,),
+        excused=True,
+        gaps=True,
+        slow=True,
+    ),
+    "split-third": Config(
+        "the client gets a new session, the publisher is cut off from one of both",
+        nodes="abc",
+        publishers=_one("c", 1, 1),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "b"), ("a", "c")),
+        times=(4,),
+        excused=True,
+        gaps=True,
+        slow=True,
+    ),
+    # Three nodes of which one crashes
+    "crash-third-source": Config(
+        "the source",
+        nodes="abc",
+        crashes="a",
+        publishers=_one("c", 1, 2),
+        acks="eager",
+        slow=True,
+        eager_disk=True,
+    ),
+    "crash-third-target": Config(
+        "the target",
+        nodes="abc",
+        crashes="b",
+        publishers=_one("c", 1, 2),
+        acks="eager",
+        excused=True,  # a may be asked while b, which may have the session, is not there
+        slow=True,
+        eager_disk=True,
+    ),
+    "crash-third-publisher": Config(
+        "the publisher's node",
+        nodes="abc",
+        crashes="c",
+        publishers=_one("c", 1, 2),
+        acks="eager",
+        slow=True,
+        eager_disk=True,
+    ),
+    "crash-third-disk": Config(
+        "the source, at any moment of its disk's work",
+        nodes="abc",
+        crashes="a",
+        publishers=_one("c", 2),
+        acks="eager",
+        slow=True,
     ),
 }

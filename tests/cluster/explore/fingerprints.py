@@ -19,22 +19,23 @@ from types import FunctionType, MethodType
 from typing import Any
 
 from mhub.cluster import parcels
+from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
 from mhub.cluster.parcels import pack, unpack
 from mhub.core.journal import Batch, DeliveryRecord
 from mhub.core.peer import Peer
+from mhub.core.peers import Peers
 from mhub.core.session import Session
 from mhub.store.memory import MemoryStore
 from mhub.wire.primitives import read_u64
 from tests.cluster.explore.cluster import Cluster, Side
 
-ANYWHERE = {"hub", "limits", "stats", "settings", "node", "_node", "slot", "_epochs", "_relays"}
+ANYWHERE = {"hub", "limits", "stats", "settings", "_node", "slot", "_claims"}
 
 LEFT_OUT: dict[str, set[str]] = {
     "Session": {
         "last_seq",
         "tail_seq",
-        "aside",
         "queued_bytes",
         "username",
         "listener",
@@ -51,9 +52,9 @@ LEFT_OUT: dict[str, set[str]] = {
         *("outlet", "queued_bytes", "queued_bytes_qos0", "parcels_heard", "parcels_confirmed"),
         *("parcels", "under_way_bytes", "confirmed_at", "owed_bytes", "messages_sent"),
         *("messages_received", "messages_doubled", "dropped_qos0", "dropped_full", "refused"),
-        *("table_heard", "told", "knows", "name", "reserved"),
+        *("table_heard", "told", "knows", "name", "reserved", "marks", "awaiting", "expected"),
     },
-    "Peers": {"clock", "neighbours", "all", "past", "log", "number", "notes", "routes"},
+    "Peers": {"clock", "neighbours", "node", "all", "past", "log", "number", "notes", "routes"},
     "Ledger": {"epoch", "window", "max_pending_bytes"},
     "Batch": {"size_bytes"},
     "DeliveryRecord": {"size_bytes", "seq"},
@@ -61,10 +62,12 @@ LEFT_OUT: dict[str, set[str]] = {
         *("peer", "address", "version", "channel", "heard_at", "pinged_at", "latency_s", "index"),
         *("note", "asking"),
     },
-    "Epochs": {"progress"},
-    "Source": {"_actions", "_instance", "_reader"},
-    "SourceGate": {"beyond"},
+    # A life is only compared with others: how many there were does not matter
+    "Claims": {"node", "progress", "holders", "_gone", "_lives"},
+    "Exchange": {"_safe"},
+    "Source": {"_actions", "_reader"},
     "Target": {"_actions"},
+    "Given": {"number"},
     "MemoryStore": {"failing"},
 }
 
@@ -92,7 +95,7 @@ def _known(thing: Any) -> tuple[str, list[str], set[str]]:
     names = [
         each
         for each, value in vars(thing).items()
-        if each not in without and not isinstance(value, (FunctionType, MethodType))
+        if each not in without and not isinstance(value, FunctionType)
     ]
     found = name, names, BATCHES.get(name, set())
     _attributes[kind] = found
@@ -116,8 +119,8 @@ class Ranks:
                         for each in batch.deliveries:
                             found.setdefault(each.sid, set()).add(each.seq)
             sessions = list(node.hub.sessions.values())
-            sessions += [each.session for each in node.epochs.targets.values() if each.session]
-            sessions += list(node.epochs.sources)
+            sessions += [each.session for each in node.claims.targets.values() if each.session]
+            sessions += list(node.claims.sources)
             for session in sessions:
                 found.setdefault(session.sid, set()).add(session.last_seq)
         self._seqs = {sid: sorted(seqs) for sid, seqs in found.items()}
@@ -161,17 +164,15 @@ class Walk:
             found += [
                 rank(sid, thing.last_seq),
                 rank(sid, thing.tail_seq) if thing.spilled else 0,
-                [rank(sid, seq) for seq in sorted(thing.aside)],
             ]
         elif kind is DeliveryRecord:
             found.append(self._ranks.of(thing.sid, thing.seq))
         elif kind is Source:
             rank = self._ranks.of
             sid = thing.session.sid
-            found.append(rank(sid, thing._reader.last) if sid else thing._reader.last)
-            for entry, epoch in thing.gate.beyond.items():
-                where = rank(sid, entry) if isinstance(entry, int) else self.of(entry)
-                found.append((where, epoch))
+            reader = thing._reader
+            for number in (reader.last, reader._end):
+                found.append(rank(sid, number) if sid and number >= 0 else number)
         of = self.of
         for each in names:
             value = values[each]
@@ -226,22 +227,33 @@ SPECIAL: dict[type, Callable[[Walk, Any], Any]] = {
     frozenset: Walk.names,
     bytearray: lambda walk, data: bytes(data),
     FunctionType: lambda walk, function: None,
-    MethodType: lambda walk, method: None,
+    MethodType: lambda walk, method: [method.__name__, walk.of(method.__self__)],
+    Segment: Walk.sequence,
 }
 
 
-def _frame(receiver: Peer, number: int, kind: int, body: bytes) -> Any:
+def _frame(receiver: Peer, peers: Peers, kind: int, body: bytes) -> Any:
     """A frame under way, with its counters relative to what its receiver has."""
     if kind == parcels.CONFIRM:
         count, pos = read_u64(body, 0)
         n, pos = read_u64(body, pos)
         heard, pos = read_u64(body, pos)
-        return kind, count - receiver.parcels_confirmed, n, heard - number
+        return kind, count - receiver.parcels_confirmed, n, heard - peers.number
     if kind == parcels.TABLE:
         said = unpack(body)
         for key in ("at", "to"):
             if said[key] >= 0:
                 said[key] -= receiver.table_heard
+        return kind, pack(**said)
+    if kind == parcels.DONE:
+        said = unpack(body)
+        said["table"] -= receiver.table_heard
+        return kind, pack(**said)
+    if kind == parcels.CUT:
+        said = unpack(body)
+        about = peers.peers.get(said["to"])
+        if about is not None:
+            said["table"][1] -= about.table_heard
         return kind, pack(**said)
     return kind, body
 
@@ -277,23 +289,31 @@ def _side(cluster: Cluster, side: Side) -> Any:
     hub = side.world.hub
     peers = node.peers
     walk = Walk(hub.durable, ranks, in_full)
-    found = [disk, walk.of(hub.sessions), walk.of(node.epochs), walk.of(peers)]
+    claims = node.claims
+    found = [disk, walk.of(hub.sessions), walk.of(claims), walk.of(peers)]
     found.append(walk.of(node.members))
     found.append(walk.of(node.offers._made))
-    found.append([(walk.batch(b), name, body) for b, name, body in node.epochs._safe])
+    found.append([(walk.batch(batch), *rest) for batch, *rest in claims.exchange._safe])
+    found.append([(walk.batch(batch), client_id) for batch, client_id in claims._gone])
+    for given in claims.cuts.given.values():
+        found.append(given.number - peers.peers[given.to].table_heard)
     oldest = peers.number
     for peer in peers.all:
         far = cluster.sides[peer.name]
+        heard = -1  # how far it knows our table, which sessions that were given away refer to
         if far.node is not None:
-            oldest = min(oldest, max(far.node.peers.peers[side.name].table_heard, 0))
+            heard = max(far.node.peers.peers[side.name].table_heard, 0)
+            oldest = min(oldest, heard)
         found.append(
             [
                 peer.name,
+                peers.number - heard if heard >= 0 else -1,
                 peers.number - peer.told,
                 peers.number - peer.knows,
                 len(peer.parcels),
                 [(walk.batch(b), n) for b, n in peer.marks],
                 [each.number - peers.number for each in peer.awaiting],
+                sorted((name, n - peer.table_heard) for name, n in peer.expected.items()),
             ]
         )
     found.append([(each.name, each.value) for each in peers.since(oldest) or ()])
@@ -308,7 +328,7 @@ def _side(cluster: Cluster, side: Side) -> Any:
     for far_name in sorted(side.ends):
         end = side.ends[far_name]
         receiver = peers.peers[far_name]
-        frames = [_frame(receiver, peers.number, kind, body) for kind, body in end.coming]
+        frames = [_frame(receiver, peers, kind, body) for kind, body in end.coming]
         found.append([far_name, end.closed, end.broken, frames])
     client = cluster.subscriber.client
     if client is not None and cluster.subscriber.node == side.name:
@@ -317,10 +337,6 @@ def _side(cluster: Cluster, side: Side) -> Any:
         if publisher.node == side.name and publisher.client is not None:
             found.append(walk.of(publisher.client.connection))
     return found
-
-
-LEFT_OUT["Epochs"] |= {"_safe", "_lives"}
-LEFT_OUT["Peer"] |= {"marks", "awaiting"}
 
 
 def state_of(cluster: Cluster) -> Any:

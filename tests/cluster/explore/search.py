@@ -4,12 +4,16 @@ A state is kept as bytes only while decisions at it are left to try.  With `dela
 bounded: links and disks have an order, in which the first that can go on does so.  To pass over one
 costs a delay, and puts it behind all others from then on.  What clients do and what fails is free.
 The space is exhausted if no bound was met; with delays, as far as these reach.
+
+Where a space is far too large for that, `walk` goes through it at random, and
+`shrink` makes what it has found short.
 """
 
 import gc
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from random import Random
 
 from tests.cluster.explore.cluster import Cluster
 from tests.cluster.explore.configs import Config
@@ -197,3 +201,105 @@ def replay(config: Config, decisions: list[str]) -> tuple[list[str], list[str], 
     if not wrong and not left:
         wrong = cluster.end()
     return wrong, left, cluster
+
+
+def walk(
+    config: Config, seconds: float, seed: int, progress: Callable[[Result], None] | None = None
+) -> Result:
+    """Decisions at random until something is wrong.
+
+    In each walk links, disks and clients have a speed of their own, by factors of up to a thousand:
+    else what happens behind a long delay would hardly ever be seen.
+    """
+    began = time.monotonic()
+    random = Random(seed)
+    result = Result(exhausted=False)
+    gc.set_threshold(100_000, 10, 50)
+    first = save(Cluster(config))
+    while not result.violations and result.seconds < seconds:
+        cluster: Cluster = load(first)
+        speeds: dict[str, float] = {}
+        taken: list[str] = []
+        wrong: list[str] = []
+        while not wrong and (events := cluster.enabled()):
+            weights = [speeds.setdefault(each, 10 ** random.uniform(0, 3)) for each in events]
+            event = random.choices(events, weights)[0]
+            taken.append(event)
+            wrong = _step(cluster, event)
+            result.transitions += 1
+        if not wrong:
+            wrong = _last(cluster)
+        result.states += 1
+        result.deepest = max(result.deepest, len(taken))
+        if wrong:
+            result.violations.append(Violation(wrong, taken))
+        result.seconds = time.monotonic() - began
+        if progress is not None and result.states % 100 == 0:
+            progress(result)
+    return result
+
+
+def _step(cluster: Cluster, event: str) -> list[str]:
+    try:
+        cluster.do(event)
+        return cluster.check()
+    except Exception as error:
+        return [_crash(error)]
+
+
+def _last(cluster: Cluster) -> list[str]:
+    try:
+        return cluster.end()
+    except Exception as error:
+        return [_crash(error)]
+
+
+def shrink(config: Config, violation: Violation) -> Violation:
+    """The same with fewer decisions: without some of them, then links and disks in their order."""
+    first = save(Cluster(config))
+    size = len(violation.decisions)
+    while size:
+        at = 0
+        while at < len(violation.decisions):
+            kept = violation.decisions[:at] + violation.decisions[at + size :]
+            found = follow(load(first), kept)
+            if found is not None and _sort(found) == _sort(violation):
+                if len(found.decisions) < len(violation.decisions):
+                    violation = found
+                    continue
+            at += size
+        size //= 2
+    return violation
+
+
+def _sort(violation: Violation) -> str:
+    return "".join(each for each in violation.wrong[0] if not each.isdigit())[:12]
+
+
+def follow(cluster: Cluster, decisions: list[str]) -> Violation | None:
+    """As far as decisions can be followed, and on from there without any client or fault."""
+    taken: list[str] = []
+    left = [each.partition(":")[0] for each in decisions]
+    wrong: list[str] = []
+    while not wrong:
+        events = cluster.enabled()
+        if not events:
+            wrong = _last(cluster)
+            return Violation(wrong, taken) if wrong else None
+        while left and left[0] not in events:
+            left.pop(0)
+        event = left.pop(0) if left else _next(events)
+        if not event or len(taken) > ENDLESS:
+            return None
+        taken.append(cluster.label(event))
+        wrong = _step(cluster, event)
+    return Violation(wrong, taken)
+
+
+def _next(events: list[str]) -> str:
+    """What happens by itself, or has to happen at some time."""
+    for kinds in (">*|", "^=", ".-+"):
+        for event in events:
+            if event[1] in kinds:
+                return event
+    return ""

@@ -1,8 +1,8 @@
 """A cluster as bytes.
 
 Pickle does almost all of it in C.  Some classes are helped: what only counts or never changes is
-not copied, tables of bound methods are made again, and so is a function that was made at run
-time: from its code, and what it has closed over.
+not copied, and tables of bound methods are made again.  A single bound method, such as that of an
+`Intake`, is known by its object and its name.
 """
 
 import copyreg
@@ -10,10 +10,8 @@ import io
 import pickle
 from collections.abc import Callable
 from random import Random
-from types import CellType, FunctionType
 from typing import Any
 
-from mhub.cluster.migration.gates import RelayGate
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import Target
 from mhub.cluster.node import Node
@@ -23,8 +21,7 @@ from tests.core.world import Diary, Outlet
 
 LIMITS = Limits()
 RANDOM = Random(1)
-_functions: dict[str, FunctionType] = {}
-_handlers: dict[int, tuple[str, str]] = {}
+_handlers: list[tuple[int, int, str]] = []
 
 
 def _limits() -> Limits:
@@ -58,38 +55,23 @@ def _set_actor(thing: Any, state: dict[str, Any]) -> None:
 def _reduce_node(node: Node) -> Any:
     state = dict(node.__dict__)
     handlers = state.pop("_handlers")
+    owners: list[Any] = []
+    places = []
+    for kind, method in handlers.items():
+        if not any(method.__self__ is each for each in owners):
+            owners.append(method.__self__)
+        index = next(i for i, each in enumerate(owners) if each is method.__self__)
+        places.append((kind, index, method.__name__))
     if not _handlers:
-        owners = {id(each): name for name, each in state.items()}
-        for kind, method in handlers.items():
-            _handlers[kind] = owners.get(id(method.__self__), ""), method.__name__
-    return copyreg.__newobj__, (Node,), state, None, None, _set_node  # type: ignore[attr-defined]
+        _handlers.extend(places)  # the same for all of them
+    # They may be there as empty objects only when a node is loaded: their methods are.
+    return copyreg.__newobj__, (Node,), (state, owners), None, None, _set_node  # type: ignore[attr-defined]
 
 
-def _set_node(node: Node, state: dict[str, Any]) -> None:
-    node.__dict__.update(state)
-    node._handlers = {
-        kind: getattr(state[owner] if owner else node, name)
-        for kind, (owner, name) in _handlers.items()
-    }
-
-
-def _reduce_relay_gate(gate: RelayGate) -> Any:
-    state = dict(gate.__dict__)
-    relay: Any = gate._relay
-    name = f"{relay.__module__}.{relay.__qualname__}"
-    _functions.setdefault(name, relay)
-    state["_relay"] = name, [cell.cell_contents for cell in relay.__closure__]
-    return copyreg.__newobj__, (RelayGate,), state, None, None, _set_relay_gate  # type: ignore[attr-defined]
-
-
-def _set_relay_gate(gate: RelayGate, state: dict[str, Any]) -> None:
-    gate.__dict__.update(state)
-    name, contents = state["_relay"]
-    model = _functions[name]
-    cells = tuple(CellType(content) for content in contents)
-    gate._relay = FunctionType(
-        model.__code__, model.__globals__, model.__name__, model.__defaults__, cells
-    )
+def _set_node(node: Node, state: tuple[dict[str, Any], list[Any]]) -> None:
+    node.__dict__.update(state[0])
+    owners = state[1]
+    node._handlers = {kind: getattr(owners[index], name) for kind, index, name in _handlers}
 
 
 class Saver(pickle.Pickler):
@@ -103,7 +85,6 @@ class Saver(pickle.Pickler):
         Source: _reduce_actor,
         Target: _reduce_actor,
         Node: _reduce_node,
-        RelayGate: _reduce_relay_gate,
     }
 
 

@@ -4,6 +4,7 @@ self.begin("bc")                     nodes b and c are linked with node a
 self.b.claims("s")                   a frame or a change of the table that node b says
 self.b.told(parcels.SESSION)         what it was told
 self.b.records()                     what came in the channel to it: messages, marks, ...
+self.b.confirmed()                   up to where its own channel is confirmed to it
 self.here.settle()                   what node a stores is safe
 self.here.restart()                  node a crashes; what its store has is left of it
 """
@@ -17,6 +18,7 @@ from mhub.cluster.contract import PROTOCOL
 from mhub.cluster.migration import records
 from mhub.cluster.migration.frames import split, with_data
 from mhub.cluster.migration.queues import row_of
+from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import Target
 from mhub.cluster.parcels import pack
@@ -29,18 +31,22 @@ from mhub.core.peer import (
     BARE,
     CONTROL,
     COPY,
+    DIRECT,
+    Entry,
     Origin,
+    Peer,
     control_of,
     copy_of,
+    direct_of,
     read_bare,
     read_control,
-    read_origin,
     read_record,
+    read_special,
     record_of,
 )
 from mhub.core.session import Session
 from mhub.store.memory import MemoryStore
-from mhub.wire.primitives import u64
+from mhub.wire.primitives import read_u64, u64
 from mhub.wire.publish import Publish, topic_field
 from tests.cluster.far import Far, Here
 from tests.core.disk import Disk
@@ -54,24 +60,30 @@ TICK_S = 0.25
 class Mark(NamedTuple):
     client_id: str
     epoch: int
+    gap: bool = False
+
+
+class Close(NamedTuple):
+    client_id: str
+    began: int
 
 
 class Relay(NamedTuple):
     client_id: str
-    source: str
     payloads: list[bytes]
 
 
-class Closed(NamedTuple):
+class Direct(NamedTuple):
     client_id: str
-    node: str
-    source: str
+    epoch: int
+    payload: bytes
 
 
 class Copy(NamedTuple):
     node: str
     n: int
     payload: bytes
+    direct: str = ""
 
 
 def message_of(payload: bytes, qos: int = 1, topic: str = TOPIC) -> Publish:
@@ -86,6 +98,15 @@ def entry(payload: bytes, pid: int = 0, qos: int = 1, released: bool = False) ->
     delivery = Delivery(message_of(payload, qos), qos, False, b"")
     delivery.released = released
     return row_of(delivery, 1, pid, 0.0)
+
+
+def _head(client_id: str, epoch: int, via: str) -> bytes:
+    """What stands in front of a direct message."""
+    direct = Entry(0, message_of(b""), False, None)
+    direct.direct = client_id
+    direct.epoch = epoch
+    direct.via = via
+    return direct_of(direct)
 
 
 class PlayedNode(Far):
@@ -119,43 +140,82 @@ class PlayedNode(Far):
     def control(self, client_id: str, body: bytes) -> None:
         self._channel([control_of(Publish(client_id.encode(), body, 1, False))])
 
-    def mark(self, client_id: str, epoch: int) -> None:
-        self.control(client_id, records.mark(epoch))
+    def marks(self, client_id: str, epoch: int, gap: bool = False) -> None:
+        """It has switched to the session with that epoch, which is on node a."""
+        self.control(client_id, records.mark(epoch, gap))
 
-    def copy(self, node: str, life: str, n: int, payload: bytes, marks: str = "") -> None:
+    def closes(self, client_id: str, began: int) -> None:
+        """It has switched to a session that is not on node a, and began with that epoch."""
+        self.control(client_id, records.close(began))
+
+    def relays(self, client_id: str, *payloads: bytes) -> None:
+        """What an older session had."""
+        self.control(client_id, records.relay([entry(payload) for payload in payloads]))
+
+    def direct(
+        self, client_id: str, epoch: int, *payloads: bytes, qos: int = 1, via: str = ""
+    ) -> None:
+        """What it sends again for one session alone; `via`: the place where it was at first."""
+        now = self.here.world.now
+        head = _head(client_id, epoch, via)
+        messages = [message_of(payload, qos) for payload in payloads]
+        self._channel([head + record_of(message, False, None, now) for message in messages])
+
+    def copy(
+        self, node: str, life: str, n: int, payload: bytes, controls: str = "", direct: str = ""
+    ) -> None:
         """What another node has in its channel to node a, with that number."""
-        record = record_of(message_of(payload), True, None, self.here.world.now)
-        self._channel([copy_of(Origin(node, life, n, marks)) + record])
+        head = copy_of(Origin(node, life, n, controls))
+        if direct:
+            client_id, _, epoch = direct.partition(" ")
+            head += _head(client_id, int(epoch), "")
+        record = record_of(message_of(payload), not direct, None, self.here.world.now)
+        self._channel([head + record])
 
     def _channel(self, found: list[bytes]) -> None:
         first = self.n + 1
         self.n += len(found)
         self.give(parcels.PUBLISHES, u64(first) + b"".join(found))
 
-    def cut(self, client_id: str, epoch: int, sources: str, asked: str, accepted: str = "") -> None:
-        """It has routed the subscriptions of a session."""
+    def cut(
+        self,
+        client_id: str,
+        epoch: int,
+        to: str,
+        segments: list[Segment],
+        filters: tuple[str, ...] = (TOPIC,),
+        old: str = "",
+        held: int = 0,
+        table: tuple[str, int] = ("", 0),
+        began: int = 0,
+    ) -> None:
+        """A session is on another node now: node a shall switch."""
         self.say(
             parcels.CUT,
             client=client_id,
             epoch=epoch,
-            sources=list(sources),
-            asked=list(asked),
-            accepted=accepted,
+            began=began or epoch,
+            to=to,
+            table=list(table),
+            filters=list(filters),
+            segments=segments,
+            old=list(old),
+            held=held,
         )
+
+    def switched(self, client_id: str, epoch: int) -> None:
+        self.say(parcels.SWITCHED, client=client_id, epoch=epoch)
 
     def session(
         self,
         client_id: str,
         epoch: int,
         held: int,
-        began: int = 0,
-        lost: bool = False,
         incoming: tuple[int, ...] = (),
-        waits: dict[str, list[str]] | None = None,
-        counts: dict[str, int] | None = None,
         topics: tuple[str, ...] = (TOPIC,),
         life: str = "",
         expiry_s: int = NEVER,
+        began: int = 0,
     ) -> None:
         """It offers a session that it has held under an epoch to the claim with another one."""
         record = SessionRecord(1, client_id)
@@ -173,29 +233,44 @@ class PlayedNode(Far):
             client=client_id,
             epoch=epoch,
             life=life or f"{self.name}/1",
-            lost=lost,
-            waits=waits or {},
-            counts=counts or {},
             now=self.here.world.now,
         )
         self.give(parcels.SESSION, body)
 
-    def entries(self, client_id: str, epoch: int, *rows: Row, held: str = "") -> None:
-        body = with_data(encode_rows(list(rows)), client=client_id, epoch=epoch, held=held)
-        self.give(parcels.ENTRIES, body)
+    def accept(self, client_id: str, epoch: int) -> None:
+        self.say(parcels.ACCEPT, client=client_id, epoch=epoch)
 
-    def end(self, client_id: str, epoch: int, missing: str = "") -> None:
-        self.say(parcels.END, client=client_id, epoch=epoch, missing=list(missing))
+    def entries(self, client_id: str, epoch: int, *rows: Row) -> None:
+        self.give(
+            parcels.ENTRIES, with_data(encode_rows(list(rows)), client=client_id, epoch=epoch)
+        )
 
-    def done(self, client_id: str, epoch: int, missing: str = "") -> None:
-        self.say(parcels.DONE, client=client_id, epoch=epoch, missing=list(missing))
+    def end(
+        self,
+        client_id: str,
+        epoch: int,
+        gates: dict[str, list[Segment]] | None = None,
+        lost: bool = False,
+    ) -> None:
+        """That was all; `gates` says which nodes have to switch first."""
+        self.say(parcels.END, client=client_id, epoch=epoch, gates=gates or {}, lost=lost)
+
+    def done(self, client_id: str, epoch: int) -> None:
+        self.say(parcels.DONE, client=client_id, epoch=epoch, table=self.table_n)
+
+    def refuses(self, client_id: str, epoch: int, late: bool) -> None:
+        self.say(parcels.REFUSED, client=client_id, epoch=epoch, late=late)
+
+    def unknown(self, client_id: str, epoch: int, sure: bool = True) -> None:
+        self.say(parcels.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
 
     def confirm_all(self) -> None:
         """It has all that came in the channel to it."""
+        self.confirm_to(self.here.peers.peers[self.name].last_n)
+
+    def confirm_to(self, n: int) -> None:
         self._parcels += len([1 for kind, _ in self._sent if kind == parcels.PUBLISHES])
-        peers = self.here.peers
-        last_n = peers.peers[self.name].last_n
-        self.give(parcels.CONFIRM, u64(self._parcels) + u64(last_n) + u64(peers.number))
+        self.give(parcels.CONFIRM, u64(self._parcels) + u64(n) + u64(self.here.peers.number))
 
     # What it was told
 
@@ -212,14 +287,22 @@ class PlayedNode(Far):
                 elif body[pos] == CONTROL:
                     client_id, control, pos = read_control(body, pos)
                     found.append(_control(client_id, control))
-                elif body[pos] == COPY:
-                    origin, pos = read_origin(body, pos)
-                    message, _, _, pos = read_record(body, pos, 0.0)
-                    found.append(Copy(origin.node, origin.n, message.payload))
+                elif body[pos] in (COPY, DIRECT):
+                    special, pos = read_special(body, pos, 0.0)
+                    found.append(_special(special))
                 else:
                     message, _, _, pos = read_record(body, pos, 0.0)
                     found.append(message.payload)
         return found
+
+    def confirmed(self) -> int | None:
+        """The last number of its channel that was confirmed since the last call."""
+        bodies = self.took(parcels.CONFIRM)
+        return read_u64(bodies[-1], 8)[0] if bodies else None
+
+    def sent(self, *kinds: int) -> list[int]:
+        """The kinds of what it was told and has not read, of these, in their order."""
+        return [kind for kind, _ in self._sent if kind in kinds]
 
     def offered(self) -> tuple[dict[str, Any], StoredSession]:
         """The one SESSION that came."""
@@ -239,8 +322,8 @@ class PlayedNode(Far):
 
     def kinds(self) -> list[int]:
         """Of the frames of session migration that came since the last call of took()."""
-        wanted = range(parcels.CUT, parcels.UNKNOWN + 1)
-        return [kind for kind, _ in self._sent if kind in wanted or kind == parcels.PENDING]
+        others = (parcels.PENDING, parcels.ACCEPT, parcels.SWITCHED)
+        return self.sent(*range(parcels.CUT, parcels.UNKNOWN + 1), *others)
 
     def forget(self) -> None:
         """Nothing that came so far is of interest."""
@@ -250,11 +333,17 @@ class PlayedNode(Far):
 
 def _control(client_id: str, body: bytes) -> Any:
     if body[:1] == records.MARK:
-        return Mark(client_id, records.epoch_of(body))
-    if body[:1] == records.CLOSED:
-        return Closed(client_id, *records.names_of(body))
-    source, rows = records.relayed(body)
-    return Relay(client_id, source, [publish_of(row.body, 0.0).payload for row in rows])
+        return Mark(client_id, *records.read_mark(body))
+    if body[:1] == records.CLOSE:
+        return Close(client_id, records.read_close(body))
+    return Relay(client_id, [publish_of(row.body, 0.0).payload for row in records.relayed(body)])
+
+
+def _special(special: Entry) -> Any:
+    payload = special.message.payload
+    if special.origin is not None:
+        return Copy(special.origin.node, special.origin.n, payload, special.direct)
+    return Direct(special.direct, special.epoch, payload)
 
 
 class RealNode(Here):
@@ -274,20 +363,24 @@ class RealNode(Here):
         self.world.hub.flush()
 
     def meet(self, name: str, *table: tuple[str, int], instance: str = "") -> PlayedNode:
-        """A node is linked, says what it has, and knows what came from here before."""
+        """A node is linked, says what it has, and knows nothing of what came from here before."""
+        far = self.join(name, instance)
+        far.table_n = 1
+        far.say(parcels.TABLE, at=-2, to=1, number=1, set=list(table))
+        self.settle()
+        return far
+
+    def join(self, name: str, instance: str = "") -> PlayedNode:
+        """A node is linked, but what it has is still on its way."""
         before = self.played.get(name)
         far = self.played[name] = PlayedNode(self, name)
         instance = instance or (before.life if before is not None else f"{name}1")
         far.life = instance
-        heard: list[Any] = ["", 0]
         if before is not None and before.life == instance:
             far.n = before.n
         hello = {"cluster": "plant", "node": name, "instance": instance, "address": far.address}
         self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
-        far.say(parcels.GREET, life=instance, heard=heard, table=["", -1])
-        far.table_n = 1
-        far.say(parcels.TABLE, at=-2, to=1, set=list(table))
-        self.settle()
+        far.say(parcels.GREET, life=instance, heard=["", 0], table=["", -1])
         return far
 
     def lose(self, far: PlayedNode) -> None:
@@ -334,8 +427,18 @@ class Case(SynchronousTestCase):
         return self.here.world.hub
 
     @property
-    def epochs(self) -> Any:
-        return self.here.node.epochs
+    def claims(self) -> Any:
+        return self.here.node.claims
+
+    def peer(self, name: str) -> Peer:
+        """Another node as node a has it: the channels to it and from it."""
+        return self.here.peers.peers[name]
+
+    def segment(
+        self, node: str, position: int, early: tuple[int, ...] = (), since: int = 0
+    ) -> Segment:
+        """Node a's channel to a node that had a session; `since`: its gate was closed there."""
+        return Segment(node, self.peer(node).life, position, list(early), since, not since)
 
     def restart(self) -> None:
         self.here = self.here.restart()
@@ -380,12 +483,12 @@ class Case(SynchronousTestCase):
     # Source and target on node a
 
     def source(self, client_id: str = "s") -> Source | None:
-        found = self.epochs.source_of(client_id)
+        found = self.claims.source_of(client_id)
         assert found is None or isinstance(found, Source)
         return found
 
     def target(self, client_id: str = "s") -> Target | None:
-        found = self.epochs.targets.get(client_id)
+        found = self.claims.targets.get(client_id)
         assert found is None or isinstance(found, Target)
         return found
 

@@ -6,9 +6,9 @@ receiver takes each message once, whichever way is faster.
 
 from mhub.cluster import parcels
 from mhub.cluster.migration import records
-from mhub.cluster.migration.frames import marks_in, read_pending, split, with_data
+from mhub.cluster.migration.frames import CLOSED, marks_in, read_pending, split, with_data
 from mhub.core.peer import record_of
-from tests.cluster.migration.played import TOPIC, Case, Copy, Mark, message_of
+from tests.cluster.migration.played import TOPIC, Case, Close, Copy, message_of
 from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.migration.test_target import TargetCase
 from tests.core.world import Client
@@ -23,9 +23,9 @@ class GivenTests(SourceCase):
     def published(self, *payloads: bytes, durable: bool = False) -> None:
         self.begin("bc", durable)
         self.c.table(("f" + TOPIC, LASTING))
-        self.here.lose(self.c)
         client = self.connect()
         client.next("CONNACK")
+        self.here.lose(self.c)
         for n, payload in enumerate(payloads, 1):
             client.send(p.publish(TOPIC, payload, 1, n))
         self.here.settle()
@@ -36,10 +36,7 @@ class GivenTests(SourceCase):
         self.claimed = self.epoch() + 1000
         self.b.claims("s", self.claimed)
         self.here.settle()
-        self.cut("")
-        self.here.settle()
-        self.b.confirm_all()
-        self.b.mark("s", self.claimed)
+        self.accept()
         self.here.settle()
         bodies = self.b.took(parcels.PENDING)
         if not bodies:
@@ -65,20 +62,36 @@ class GivenTests(SourceCase):
         """Whether a copy is for a session that migrates depends on them."""
         self.begin("bc")
         self.c.table(("f" + TOPIC, LASTING))
-        self.here.lose(self.c)
         client = self.connect()
         client.next("CONNACK")
+        self.here.lose(self.c)
         client.send(p.publish(TOPIC, b"1", 1, 1))
-        self.here.peers.peers["c"].put_control("x", records.mark(77))
+        self.peer("c").put_control("x", records.mark(77, False))
         client.send(p.publish(TOPIC, b"2", 1, 2))
+        self.peer("c").put_control("x", records.close(78))
+        self.peer("c").put_control("y", records.mark(79, False))
+        client.send(p.publish(TOPIC, b"3", 1, 3))
         self.claimed = self.epoch() + 1000
         self.b.claims("s", self.claimed)
-        self.cut("")
-        self.b.confirm_all()
-        self.b.mark("s", self.claimed)
+        self.accept()
         (body,) = self.b.took(parcels.PENDING)
         found = [marks_in(origin[3]) for origin in split(body)[0]["origins"]]
-        self.assertEqual(found, [{}, {"x": 77}])
+        self.assertEqual(found, [{}, {"x": 77}, {"x": CLOSED, "y": 79}])
+
+    def test_with_whose_session_alone_it_is_for(self) -> None:
+        """It was sent again for a session that has migrated, and is on its way."""
+        self.published(b"1")
+        (entry,) = self.peer("c").unconfirmed()
+        self.peer("c").put_direct("x", 77, entry.message, True, "a\nlife\n5")
+        self.claimed = self.epoch() + 1000
+        self.b.claims("s", self.claimed)
+        self.accept()
+        (body,) = self.b.took(parcels.PENDING)
+        found = read_pending("s", *split(body), 0.0)
+        self.assertEqual(
+            [(each.direct, each.epoch, each.via) for each in found],
+            [("", 0, ""), ("x", 77, "a\nlife\n5")],
+        )
 
     def test_not_what_others_have_published(self) -> None:
         self.published()
@@ -116,7 +129,7 @@ class PutTests(TargetCase):
         self.here.lose(self.c)
         self.b.session("s", self.epoch(), 1000)
         data = b"".join(record_of(message_of(each), True, None, 0.0) for each in payloads)
-        origins = [["b", "b1", 7 + n, ""] for n in range(len(payloads))]
+        origins = [["b", "b1", 7 + n, "", "", 0, ""] for n in range(len(payloads))]
         body = {"client": "s", "epoch": self.epoch(), "node": "c", "origins": origins}
         self.b.give(parcels.PENDING, with_data(data, **body))
 
@@ -125,7 +138,7 @@ class PutTests(TargetCase):
         self.here.settle()
         self.c = self.here.meet("c")
         self.here.settle()
-        return [record for record in self.c.records() if not isinstance(record, Mark)]
+        return [record for record in self.c.records() if not isinstance(record, Close)]
 
     def test_in_front_of_what_the_client_publishes_next(self) -> None:
         for durable in (False, True):
@@ -156,12 +169,34 @@ class PutTests(TargetCase):
         self.b.table(("cs", 0))
         epoch = self.epoch() + 1000
         self.b.claims("s", epoch)
-        self.b.cut("s", epoch, "a", "", "a")
         self.b.confirm_all()
-        self.b.mark("s", epoch)
+        self.b.accept("s", epoch)
         self.here.settle()
         (body,) = self.b.took(parcels.PENDING)
-        self.assertEqual(split(body)[0]["origins"], [["b", "b1", 7, ""]])
+        self.assertEqual(split(body)[0]["origins"], [["b", "b1", 7, "", "", 0, ""]])
+
+    def test_one_that_is_for_one_session_stays_so(self) -> None:
+        self.claiming()
+        self.here.lose(self.c)
+        self.b.session("s", self.epoch(), 1000)
+        data = record_of(message_of(b"1"), False, None, 0.0)
+        origins = [["b", "b1", 7, "", "x", 77, "b\nlife\n5"]]
+        body = {"client": "s", "epoch": self.epoch(), "node": "c", "origins": origins}
+        self.b.give(parcels.PENDING, with_data(data, **body))
+        self.end("c")
+        self.assertEqual(self.copies(), [Copy("b", 7, b"1", "x")])
+
+    def test_what_is_for_this_node_comes_by_the_channel_of_the_source(self) -> None:
+        """It is linked with it."""
+        self.claiming()
+        self.b.session("s", self.epoch(), 1000)
+        data = record_of(message_of(b"1"), True, None, 0.0)
+        origins = [["b", "b1", 7, "", "", 0, ""]]
+        body = {"client": "s", "epoch": self.epoch(), "node": "a", "origins": origins}
+        self.b.give(parcels.PENDING, with_data(data, **body))
+        self.end()
+        self.assertTrue(self.present())
+        self.assertEqual(self.client.payloads(), [])
 
 
 class TakenTests(Case):

@@ -5,6 +5,7 @@ What else there is to leaving a cluster is in `tests.cluster.test_leave`.
 
 from mhub.cluster import parcels
 from tests.cluster.migration.played import Case, entry
+from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.simulation import SimNode, node_of
 from tests.cluster.test_node import Case as ClusterCase
 from tests.helpers import packets as p
@@ -108,8 +109,8 @@ class DrainTests(ClusterCase):
                     sim.run(0.05)
                 self.assertEqual(found, list(range(1, 101)))
 
-    def test_a_node_that_still_relays_has_something_to_give(self) -> None:
-        """What a node that cannot be reached has for a session would be lost with this one."""
+    def test_a_node_waits_until_those_that_publish_have_switched(self) -> None:
+        """What they have for the session is behind a position that only this node knows."""
         sim = self.cluster()
         a, c = sim.nodes["a"], sim.nodes["c"]
         client = self.connect(a, "s", clean=False)
@@ -117,10 +118,44 @@ class DrainTests(ClusterCase):
         a.lose(client)
         sim.split({"c"})
         sim.run(7.0)
-        publisher = self.connect(c, "p")
+        publisher = c.open()
+        c.send(publisher, p.connect("p"))
+        sim.run(1.0)
         c.send(publisher, p.publish("t", b"x", 1, 1))
         sim.run(1.0)
-        self.assertEqual(publisher.next("PUBACK").pid, 1)
+        self.assertEqual([packet.type for packet in publisher.take()], ["CONNACK", "PUBACK"])
         self.offer(a, 2.0)
         self.assertNotIn("s", a.world.hub.sessions)
-        self.assertGreater(node_of(a).holding(), 0)
+        sim.heal()
+        sim.run(5.0)
+        self.assertEqual(node_of(a).holding(), 0)
+        again = self.connect(sim.nodes["b"], "s", clean=False)
+        self.assertEqual(again.payloads(), [b"x"])
+
+
+class HoldingTests(SourceCase):
+    """What keeps a node from leaving."""
+
+    def settle(self) -> None:
+        """Others have all that is in the channels to them."""
+        for far in (self.b, self.c):
+            far.confirm_all()
+        self.here.settle()
+
+    def test_a_session_that_is_here(self) -> None:
+        self.idle()
+        self.settle()
+        self.assertEqual(self.here.node.holding(), 1)
+
+    def test_one_that_may_be_elsewhere(self) -> None:
+        self.ended()
+        self.settle()
+        self.assertEqual((self.claims.under_way(), self.here.node.holding()), (1, 1))
+
+    def test_a_node_that_has_not_switched(self) -> None:
+        self.ended()
+        self.done()
+        self.settle()
+        self.assertEqual((self.here.node.holding(), self.here.node.empty()), (1, False))
+        self.c.switched("s", self.claimed)
+        self.assertEqual((self.here.node.holding(), self.here.node.empty()), (0, True))

@@ -88,3 +88,5 @@ class FailoverTests(StandInCase):
         a.come()
         sim.run(20.0)
         self.assertEqual(self.answered(b, client), [b"1", b"2"])
+
+    # Gate.is_new() takes nothing of a channel that the failed node had not heard of.

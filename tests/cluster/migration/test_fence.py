@@ -4,18 +4,17 @@ from typing import Any
 
 from mhub.cluster import parcels
 from mhub.cluster.migration.frames import with_data
-from mhub.cluster.migration.source import DOUBT, ENDED, OFFERED, SENDING
+from mhub.cluster.migration.source import CUTTING, DOUBT, ENDED, OFFERED, SENDING
 from mhub.cluster.migration.target import ARRIVING, CLAIMING
-from mhub.core.codec import encode_rows
 from tests.cluster.migration.played import PlayedNode, entry
 from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.migration.test_target import HELD, TargetCase
 
 ANSWERS: dict[int, dict[str, Any]] = {
-    parcels.CUT: {"sources": ["a"], "asked": [], "accepted": "a"},
+    parcels.ACCEPT: {},
     parcels.MORE: {},
-    parcels.DONE: {"missing": []},
-    parcels.REFUSED: {"began": 0},
+    parcels.DONE: {"table": 0},
+    parcels.REFUSED: {"late": False},
     parcels.UNKNOWN: {"sure": True},
 }
 """What a target says to its source."""
@@ -30,12 +29,10 @@ class SourceFence(SourceCase):
         self.b.forget()
         self.assertEqual(self.state(), state)
 
-    def check(self, far: PlayedNode, epoch: int, but: int = 0) -> None:
+    def check(self, far: PlayedNode, epoch: int) -> None:
         state = self.state()
         before = (self.session.frozen, self.session.queued())
         for kind, fields in ANSWERS.items():
-            if kind == but:
-                continue
             far.say(kind, client="s", epoch=epoch, **fields)
             self.here.settle()
             self.assertEqual(self.state(), state, f"kind {kind}")
@@ -44,13 +41,13 @@ class SourceFence(SourceCase):
         self.assertIn("s", self.hub.sessions)
 
     def test_what_is_said_of_an_earlier_claim(self) -> None:
-        for state in (OFFERED, SENDING, ENDED, DOUBT):
+        for state in (OFFERED, SENDING, CUTTING, ENDED, DOUBT):
             with self.subTest(state=state):
                 self.reach(state)
                 self.check(self.b, self.claimed - 1)
 
     def test_what_a_node_says_that_has_not_claimed(self) -> None:
-        for state in (OFFERED, SENDING, ENDED, DOUBT):
+        for state in (OFFERED, SENDING, CUTTING, ENDED, DOUBT):
             with self.subTest(state=state):
                 self.reach(state)
                 self.check(self.c, self.claimed)
@@ -60,20 +57,13 @@ class SourceFence(SourceCase):
         self.offered()
         self.b.table(("cs", 0))
         self.b.forget()
-        self.check(self.b, self.claimed, but=parcels.CUT)
+        self.check(self.b, self.claimed)
 
-    def test_a_mark_for_an_earlier_claim_is_none_for_this_one(self) -> None:
-        """What its node publishes behind it is still given from here."""
-        self.sending()
-        self.b.confirm_all()
-        self.b.mark("s", self.claimed)
-        self.c.mark("s", self.claimed - 1)
-        self.c.publish(b"3")
-        self.b.forget()
-        self.more()
-        self.assertEqual(self.b.payloads(), [b"3"])
-        self.more()
-        self.assertEqual(self.state(), SENDING)
+    def test_a_refusal_of_an_earlier_claim_does_not_make_it_late(self) -> None:
+        self.offered()
+        self.b.refuses("s", self.claimed - 1, late=True)
+        self.c.refuses("s", self.claimed, late=True)
+        self.assertEqual(self.state(), OFFERED)
 
     def test_a_session_of_another_client_is_another_one(self) -> None:
         self.offered()
@@ -88,8 +78,7 @@ class TargetFence(TargetCase):
         far.entries("s", epoch, entry(b"wrong"))
         pending = {"client": "s", "epoch": epoch, "node": "c", "origins": []}
         far.give(parcels.PENDING, with_data(b"", **pending))
-        held = encode_rows([entry(b"wrong")])
-        far.give(parcels.ENTRIES, with_data(held, client="s", epoch=epoch, held="c"))
+        far.direct("s", epoch, b"wrong")
         far.end("s", epoch)
         self.here.settle()
 
@@ -126,16 +115,17 @@ class TargetFence(TargetCase):
         self.b.session("s", self.epoch() - 1, HELD)
         self.assertEqual((self.step(), self.b.kinds()), (CLAIMING, []))
 
-    def test_a_mark_for_an_earlier_claim_is_none_for_this_one(self) -> None:
-        """What comes behind it the source has, too, and gives."""
-        self.arriving()
-        self.c.mark("s", self.epoch() - 1)
-        self.c.publish(b"1")
-        self.end()
-        self.assertTrue(self.present())
-        self.assertEqual(self.client.payloads(), [])
-
     def test_a_mark_for_an_earlier_claim_opens_nothing(self) -> None:
         self.opening()
-        self.c.mark("s", self.epoch() - 1)
+        self.c.marks("s", self.epoch() - 1)
         self.assertTrue(self.is_waiting(self.client))
+
+    def test_nor_does_one_that_comes_while_it_arrives(self) -> None:
+        """A node is asked for it when all is here."""
+        self.arriving()
+        self.c.marks("s", self.epoch() - 1)
+        self.c.closes("s", self.epoch() - 1)
+        self.end("c")
+        self.assertTrue(self.present())
+        self.c.publish(b"1")
+        self.assertEqual(self.client.payloads(), [])

@@ -13,7 +13,7 @@ class GivenTests(SourceCase):
         self.claimed = self.hub.sessions["s"].epoch + 1000
         self.b.claims("s", self.claimed)
         self.here.settle()
-        self.cut()
+        self.accept()
         self.here.settle()
 
     def portions(self) -> list[list[bytes]]:
@@ -98,6 +98,7 @@ class GivenTests(SourceCase):
                 self.portions()
                 self.assertEqual(self.session.queued(), 2)
                 self.b.table(("cs", 0))
+                self.b.unknown("s", self.claimed)
                 self.here.settle()
                 self.assertEqual(self.kept(), [b"1", b"2"])
 
@@ -130,7 +131,7 @@ class GivenTests(SourceCase):
         self.b.claims("s", self.epoch() + 1000)
         self.claimed = self.epoch() + 1000
         self.here.settle()
-        self.cut()
+        self.accept()
         self.here.settle()
         self.assertEqual([row.record.pid for row in self.b.rows()], [pid])
 
@@ -145,9 +146,9 @@ class TakenTests(TargetCase):
                 for first in range(0, 100, 25):
                     rows = [entry(b"%d" % n) for n in numbers[first : first + 25]]
                     self.b.entries("s", self.epoch(), *rows)
-                self.c.mark("s", self.epoch())
-                self.c.publish(b"100")
                 self.end()
+                self.c.publish(b"100")
+                self.here.settle()
                 self.assertTrue(self.present())
                 found: list[int] = []
                 for _ in range(200):

@@ -2,7 +2,7 @@
 
 from mhub.cluster import parcels
 from mhub.cluster.migration.source import DOUBT, OFFERED
-from tests.cluster.migration.played import entry
+from tests.cluster.migration.played import Direct, entry
 from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.migration.test_target import HELD, TargetCase
 
@@ -29,7 +29,7 @@ class TookTests(TargetCase):
         self.taken()
         self.b.say(parcels.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
         (said,) = self.b.told(parcels.DONE)
-        self.assertEqual((said["epoch"], said["missing"]), (self.served, ["c"]))
+        self.assertEqual((said["client"], said["epoch"]), ("s", self.served))
 
     def test_also_when_it_is_offered_the_same_again(self) -> None:
         """The source has crashed, and knows nothing of its END."""
@@ -55,9 +55,14 @@ class TookTests(TargetCase):
 
     def test_it_remembers_though_the_session_has_gone_on(self) -> None:
         self.taken()
-        self.c.claims("s", self.epoch() + 1000)
-        self.c.cut("s", self.epoch() + 1000, "a", "", "a")
-        self.c.done("s", self.epoch() + 1000)
+        epoch = self.epoch() + 1000
+        for far in (self.b, self.c):
+            far.confirm_all()
+        self.c.claims("s", epoch)
+        self.c.accept("s", epoch)
+        self.c.say(parcels.MORE, client="s", epoch=epoch)
+        self.c.done("s", epoch)
+        self.assertNotIn("s", self.hub.sessions)
         self.assertEqual(self.ask(), [(parcels.DONE, True)])
 
     def test_until_the_source_has_forgotten_the_session(self) -> None:
@@ -118,11 +123,16 @@ class DoubtTests(SourceCase):
     def asked(self) -> list[dict[str, object]]:
         return self.b.told(parcels.ASK)
 
+    def doubts(self) -> bool:
+        """Whether the store knows that a session may have been given away."""
+        store = self.here.store
+        assert store is not None
+        return any(name.startswith("ended/") for name in store.notes)
+
     def test_it_asks_with_what_the_target_knows_the_session_by(self) -> None:
         self.offered()
         life = self.b.offered()[0]["life"]
-        self.cut()
-        self.mark()
+        self.accept()
         self.more()
         self.here.lose(self.b)
         self.back()
@@ -137,7 +147,7 @@ class DoubtTests(SourceCase):
         self.here.wait(5.0)
         self.assertEqual((self.state(), self.c.kinds()), (DOUBT, []))
         self.back()
-        self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=True)
+        self.b.unknown("s", self.claimed)
         self.here.settle()
         self.assertEqual(self.state(), OFFERED)
         self.assertEqual(self.c.offered()[0]["epoch"], self.claimed + 1000)
@@ -162,53 +172,38 @@ class DoubtTests(SourceCase):
         for is_taken in (False, True):
             with self.subTest(is_taken=is_taken):
                 self.ended(durable=True)
-                store = self.here.store
-                assert store is not None
-                self.assertIn("ended/s", store.notes)
+                self.assertTrue(self.doubts())
                 self.b.table(("cs", 0))
                 if is_taken:
                     self.b.done("s", self.claimed)
                 else:
-                    self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=True)
+                    self.b.unknown("s", self.claimed)
                 self.here.settle()
-                self.assertNotIn("ended/s", store.notes)
+                self.assertFalse(self.doubts())
 
     def test_also_if_it_restarts_in_between(self) -> None:
         for is_taken in (False, True):
             with self.subTest(is_taken=is_taken):
                 self.ended(durable=True)
                 self.restart()
-                store = self.here.store
-                assert store is not None
-                self.assertIn("ended/s", store.notes)
+                self.assertTrue(self.doubts())
                 self.back()
                 if is_taken:
                     self.b.done("s", self.claimed)
                 else:
-                    self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=True)
+                    self.b.unknown("s", self.claimed)
                 self.here.settle()
-                self.assertNotIn("ended/s", store.notes)
+                self.assertFalse(self.doubts())
 
     def test_without_an_answer_that_is_sure_the_client_is_told(self) -> None:
         """What was in flight is sent as new: nobody knows whether it was acknowledged."""
         self.doubtful()
         self.back()
         self.b.table(("cs", 0))
-        self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=False)
+        self.b.unknown("s", self.claimed, sure=False)
         client = self.connect()
         self.assertFalse(client.next("CONNACK").session_present)
         self.assertEqual(client.payloads(), [b"1", b"2"])
-
-    def test_end_is_not_said_before_the_store_has_it(self) -> None:
-        """A crash in between would let the client in at both nodes."""
-        self.sending(durable=True)
-        self.here.settle()
-        self.mark()
-        self.here.settle()
-        self.more()
-        self.assertEqual(self.b.told(parcels.END), [])
-        self.here.settle()
-        self.assertEqual(len(self.b.told(parcels.END)), 1)
 
     def test_a_target_that_is_forgotten_has_nothing(self) -> None:
         """Nobody can be asked any more: the session stays, and its client is told."""
@@ -220,17 +215,58 @@ class DoubtTests(SourceCase):
         self.assertEqual(client.payloads(), [b"1", b"2"])
 
     def test_what_came_since_the_end_is_not_lost_by_the_doubt(self) -> None:
-        """Neither if the target has the session, nor if it has not."""
+        """If the target has the session, node c sends it there; if not, it is here."""
         for is_taken in (False, True):
             with self.subTest(is_taken=is_taken):
                 self.doubtful()
-                self.c.publish(b"behind")  # node c has marked: node b has got it as well
+                self.c.publish(b"behind")
                 self.back()
                 if is_taken:
-                    self.b.forget()
                     self.b.done("s", self.claimed)
-                    self.assertEqual(self.b.records(), [])
+                    (said,) = self.c.told(parcels.CUT)
+                    self.assertEqual(said["segments"], [["a", "c1", 0, [], 0, True]])
+                    self.assertEqual(self.c.confirmed(), 0)
                 else:
-                    self.b.say(parcels.UNKNOWN, client="s", epoch=self.claimed, sure=True)
                     self.b.table(("cs", 0))
+                    self.b.unknown("s", self.claimed)
                     self.assertEqual(self.kept(), [b"1", b"2", b"behind"])
+
+    def test_after_a_restart_what_comes_is_not_confirmed_either(self) -> None:
+        """The store knows the positions of the cut."""
+        self.ended(durable=True)
+        self.here.settle()
+        self.restart()
+        self.c = self.here.meet("c")
+        self.c.publish(b"behind")
+        self.here.settle()
+        self.assertEqual(self.c.confirmed(), 0)
+        self.back()
+        self.b.table(("cs", 0))
+        self.b.unknown("s", self.claimed)
+        self.here.settle()
+        self.assertEqual(self.c.confirmed(), 1)
+        self.assertEqual(self.kept(), [b"1", b"2", b"behind"])
+
+    def test_what_is_published_here_after_a_restart_is_direct_as_before(self) -> None:
+        self.ended(durable=True)
+        self.here.settle()
+        self.restart()
+        self.publish(b"x")
+        self.back()
+        self.assertIn(Direct("s", self.claimed, b"x"), self.b.records())
+
+    def test_a_crash_between_the_note_and_end_is_a_doubt_as_well(self) -> None:
+        """The target says that it has nothing: the session is whole."""
+        self.sending(durable=True)
+        self.here.settle()
+        self.more()
+        disk = self.here.disk
+        assert disk is not None
+        while not self.doubts():
+            disk.step()
+        self.restart()
+        self.assertEqual(self.state(), DOUBT)
+        self.back(("cs", 0))
+        self.b.unknown("s", self.claimed)
+        self.here.settle()
+        self.assertEqual(self.kept(), [b"1", b"2"])

@@ -1,0 +1,200 @@
+"""The frames of a migration: to the source or target that they are about, if they are not stale.
+
+It also answers offers to a session that is here, and remembers what was taken from whom.
+"""
+
+from collections import deque
+from typing import TYPE_CHECKING, Any, Final
+
+from mhub.cluster import parcels
+from mhub.cluster.member import Member
+from mhub.cluster.migration.frames import split
+from mhub.cluster.migration.segments import segments_of
+from mhub.cluster.migration.source import Source
+from mhub.cluster.migration.target import ARRIVING, Offer, Target
+from mhub.cluster.parcels import unpack
+from mhub.core.session import Session
+
+if TYPE_CHECKING:
+    from mhub.cluster.migration.claims import Claims
+
+TOOK: Final = "took/"
+"""Notes of sessions that were taken from another node begin so: until that has forgotten them."""
+
+
+class Exchange:
+    def __init__(self, claims: "Claims") -> None:
+        self._claims = claims
+        self._node = claims.node
+        self._took: dict[tuple[str, str], str] = {}  # by client id and source: the session's life
+        self._offers: dict[str, dict[str, Offer]] = {}  # to sessions that are frozen here
+        # (batch, client, source, epoch): sessions that have come, until they are safe
+        self._safe: deque[tuple[int, str, str, int]] = deque()
+
+    def on_session(self, member: Member, body: bytes) -> None:
+        said, data = split(body)
+        client_id, epoch = str(said["client"]), int(said["epoch"])
+        offer = Offer(said, data)
+        target = self._claims.targets.get(client_id)
+        if target is not None:
+            if epoch == target.epoch:
+                target.offers[member.name] = offer
+                target.wait()
+                self._claims.check(target)
+            elif target.state == ARRIVING:
+                target.offers[member.name] = offer  # to be judged when it is here
+            return
+        session = self._node.hub.sessions.get(client_id)
+        if session is not None and session.epoch == epoch:
+            self._offers.setdefault(client_id, {})[member.name] = offer
+            self.judge(client_id)
+
+    def judge(self, client_id: str) -> None:
+        """A session that is here is offered what others have."""
+        session = self._node.hub.sessions.get(client_id)
+        if session is None:
+            self._offers.pop(client_id, None)
+            return
+        if session.frozen or client_id in self._claims.targets:
+            return
+        for name, offer in self._offers.pop(client_id, {}).items():
+            if self._took.get((client_id, name)) == offer.life:
+                self._say_done(client_id, name, session.epoch)
+                continue
+            late = not session.clean
+            self._claims.tell(
+                name, parcels.REFUSED, client=client_id, epoch=session.epoch, late=late
+            )
+
+    def on_accept(self, member: Member, body: bytes) -> None:
+        source = self._serving(member, unpack(body))
+        if source is not None:
+            source.handle("accepted")
+
+    def on_entries(self, member: Member, body: bytes) -> None:
+        said, data = split(body)
+        target = self._arriving(member, said)
+        if target is not None:
+            target.handle("entries", data)
+
+    def on_pending(self, member: Member, body: bytes) -> None:
+        said, data = split(body)
+        target = self._arriving(member, said)
+        if target is not None:
+            target.handle("pending", said, data)
+
+    def _arriving(self, member: Member, said: dict[str, Any]) -> Target | None:
+        """The fence: the target that a frame is about, if it serves that epoch."""
+        target = self._claims.targets.get(str(said["client"]))
+        if target is not None and target.source == member.name:
+            if target.state == ARRIVING and target.epoch == int(said["epoch"]):
+                return target
+        return None
+
+    def on_more(self, member: Member, body: bytes) -> None:
+        source = self._serving(member, unpack(body))
+        if source is not None:
+            source.handle("more")
+
+    def on_end(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        target = self._arriving(member, said)
+        if target is not None:
+            gates = {str(name): segments_of(each) for name, each in said["gates"].items()}
+            target.handle("end", gates, bool(said["lost"]))
+
+    def took(self, target: Target, session: Session, offer: Offer, older: set[str]) -> None:
+        """A session has arrived.  Remember it, in the store together with the session, until the
+        source has forgotten; when it is safe, the source is told, and all who publish for it."""
+        client_id, name, epoch = target.client_id, target.source, target.epoch
+        self._took[client_id, name] = offer.life
+        if session.sid:
+            self._node.hub.book().note(f"{TOOK}{name}/{client_id}", offer.life)
+        self._claims.intakes.note(session)
+        self._claims.completed(target, session)
+        self._say_done(client_id, name, epoch)
+        self._claims.cuts.say_switched(client_id, epoch, older - {name})
+
+    def _say_done(self, client_id: str, name: str, epoch: int) -> None:
+        """DONE, and CUT to all who publish, when all of it is safe here."""
+        ledger = self._node.hub.ledger
+        batch = ledger.mark() if ledger is not None else 0
+        self._safe.append((batch, client_id, name, epoch))
+        self._claims.count()
+
+    def _is_safe(self, client_id: str, name: str, epoch: int) -> None:
+        member = self._node.members.get(name)
+        if member is not None:
+            self._claims.tell_table(member)
+            number = self._node.peers.number
+            self._claims.tell(name, parcels.DONE, client=client_id, epoch=epoch, table=number)
+        session = self._node.hub.sessions.get(client_id)
+        if session is not None:
+            self._claims.cuts.watch(session)
+            self._claims.intakes.settle(session)
+
+    def forget_took(self, client_id: str, name: str) -> None:
+        if self._took.pop((client_id, name), None) is not None:
+            if self._node.hub.ledger is not None:
+                self._node.hub.ledger.note(f"{TOOK}{name}/{client_id}", "")
+
+    def on_done(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        source = self._serving(member, said)
+        if source is not None:
+            source.handle("done", int(said["table"]))
+
+    def on_refused(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        source = self._serving(member, said)
+        if source is not None:
+            source.handle("late" if said["late"] else "refused")
+
+    def on_ask(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        client_id, epoch = str(said["client"]), int(said["epoch"])
+        if self._took.get((client_id, member.name)) == said["life"]:
+            self._say_done(client_id, member.name, epoch)
+            return
+        is_same = said["instance"] == self._node.settings.instance
+        sure = is_same or self._node.hub.ledger is not None
+        self._claims.tell(member.name, parcels.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
+
+    def on_unknown(self, member: Member, body: bytes) -> None:
+        said = unpack(body)
+        source = self._serving(member, said)
+        if source is not None:
+            source.handle("unknown" if said["sure"] else "unsure")
+
+    def _serving(self, member: Member, said: dict[str, Any]) -> Source | None:
+        source = self._claims.source_of(str(said["client"]))
+        if source is not None and source.serves(member.name, int(said["epoch"])):
+            return source
+        return None
+
+    def pending(self) -> int:
+        return len(self._safe)
+
+    def turn(self) -> None:
+        while self._safe and self._safe[0][0] <= self._node.hub.durable:
+            _, client_id, name, epoch = self._safe.popleft()
+            self._is_safe(client_id, name, epoch)
+
+    def keep(self, client_id: str, offers: dict[str, Offer]) -> None:
+        """Offers to a claim that is over: judge() answers them."""
+        if offers:
+            self._offers[client_id] = offers
+
+    def unlinked(self, name: str) -> None:
+        for offers in self._offers.values():
+            offers.pop(name, None)
+
+    def forgotten(self, name: str) -> None:
+        for key in [key for key in self._took if key[1] == name]:
+            self.forget_took(*key)
+
+    def recall(self, notes: dict[str, str]) -> None:
+        for name, text in notes.items():
+            if name.startswith(TOOK):
+                node, _, client_id = name[len(TOOK) :].partition("/")
+                self._took[client_id, node] = text

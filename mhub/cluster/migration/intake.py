@@ -1,0 +1,63 @@
+"""Which messages are for a session that has migrated, or migrates, by the node that published them.
+
+It is the `intake` of its session, which asks it for each message (`mhub.core.ports`); a session
+that nothing is pending for has none.  What comes by a shared subscription comes to nobody else, so
+it is never turned away.
+"""
+
+from collections.abc import Callable
+
+from mhub.cluster.migration.frames import CLOSED, marks_in
+from mhub.cluster.migration.segments import Gates, publisher
+from mhub.core.delivery import Subscription
+from mhub.core.session import Session
+from mhub.wire.publish import Publish
+
+Divert = Callable[[Publish, int, Subscription], bool]
+
+
+class Intake:
+    def __init__(self, session: Session, node: str) -> None:
+        self._session = session
+        self._node = node
+        self.sid = 0  # of the session in the store, if there are notes about it
+        self.gates: Gates = {}
+        self.closed: set[str] = set()  # nodes whose messages another session gets from now on
+        # What a source does with a message; False: nothing else is to be done
+        self.divert: Divert | None = None
+        self._is_direct = False
+
+    def is_needed(self) -> bool:
+        return bool(self.gates or self.closed or self.divert is not None)
+
+    def admits(self, message: Publish, qos: int, subscription: Subscription) -> bool:
+        if subscription.group is None and not self._is_direct:
+            hub = self._session.hub
+            node = hub.source.name if hub.source is not None else self._node
+            mark = 0
+            if hub.source_controls:
+                mark = marks_in(hub.source_controls).get(self._session.client_id, 0)
+            gate = self.gates.get(node)
+            if (gate is not None and mark < gate.epoch) or node in self.closed or mark == CLOSED:
+                return False
+        return self.divert is None or self.divert(message, qos, subscription)
+
+    def is_new(self, sender: str, via: str) -> bool:
+        """Whether a message that a node sends again is not one that has come another way."""
+        name = publisher(via)
+        if not via or name == self._node:
+            return True
+        gate = self.gates.get(name)
+        return gate is not None and gate.is_new(via, name == sender)
+
+    def deliver(self, message: Publish) -> None:
+        """A message that was sent again for this session alone."""
+        session = self._session
+        route = session.hub.router.find(message.topic_data)
+        message.topic = route.topic
+        message.topic_field = route.topic_field
+        self._is_direct = True
+        for subscription in route.targets:
+            if subscription.session is session:
+                session.deliver(message, min(message.qos, subscription.qos), subscription)
+        self._is_direct = False

@@ -1,0 +1,211 @@
+"""What is for the sessions here: gates that open, nodes that have switched elsewhere.
+
+Each session that something is to be decided for has an Intake (`intake`), and notes in the store
+with the same content.  Marks, CLOSE and direct messages come here from the channels.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from mhub.cluster.migration import records
+from mhub.cluster.migration.intake import Intake
+from mhub.cluster.migration.segments import Segment, gates_of, publisher, text_of
+from mhub.cluster.migration.source import Source
+from mhub.cluster.migration.target import ARRIVING, OPENING
+from mhub.core.peer import Entry, Peer
+from mhub.core.session import Session
+from mhub.wire import reasons
+
+if TYPE_CHECKING:
+    from mhub.cluster.migration.claims import Claims
+
+GATES: Final = "gates/"
+"""Notes of the closed gates of a session begin so."""
+
+CLOSED: Final = "closed/"
+"""Notes of the nodes that know of a newer session begin so."""
+
+SEGMENTS: Final = 100
+"""So often a session may go on while a node is away; then its client is told Session Present 0."""
+
+
+class Intakes:
+    def __init__(self, claims: "Claims") -> None:
+        self._claims = claims
+        self._node = claims.node
+
+    def of(self, session: Session) -> Intake:
+        intake = session.intake
+        if not isinstance(intake, Intake):
+            intake = session.intake = Intake(session, self._node.name)
+        return intake
+
+    def settle(self, session: Session) -> None:
+        """Its gates have changed: is there anything left to decide?"""
+        intake = session.intake
+        if not isinstance(intake, Intake):
+            return
+        self.note(session)
+        if not intake.gates:
+            self._claims.cuts.unwatch(session)
+        if not intake.is_needed() and session not in self._claims.sources:
+            session.intake = None
+
+    def note(self, session: Session) -> None:
+        intake = session.intake
+        if isinstance(intake, Intake) and (session.sid or intake.sid):
+            intake.sid = session.sid or intake.sid
+            book = self._node.hub.book()
+            book.note(f"{GATES}{intake.sid}", text_of(intake.gates))
+            book.note(f"{CLOSED}{intake.sid}", "\n".join(sorted(intake.closed)))
+
+    def filters(self, session: Session) -> list[str]:
+        subscriptions = session.subscriptions.values()
+        return [each.topic_filter for each in subscriptions if not each.share]
+
+    def segments(self, session: Session) -> dict[str, list[Segment]]:
+        """By node: where its messages may be which the session has not got until now."""
+        intake = self.of(session)
+        found = {}
+        for name, member in self._node.members.items():
+            peer = member.peer
+            gate = intake.gates.get(name)
+            early = sorted(n for n, life in peer.early.items() if life == peer.heard_life)
+            here = Segment(
+                self._node.name,
+                peer.heard_life,
+                peer.heard_n,
+                early,
+                gate.epoch if gate is not None else 0,
+                gate is None and name not in intake.closed,
+            )
+            before = gate.segments if gate is not None else []
+            if len(before) >= SEGMENTS:
+                before = []
+                session.lose_state(True)
+            found[name] = [*before, here]
+        return found
+
+    def is_superseded(self, session: Session) -> bool:
+        """Whether a node has said that it knows a newer session of this client."""
+        return isinstance(session.intake, Intake) and bool(session.intake.closed)
+
+    def control(self, peer: Peer, client_id: str, body: bytes) -> None:
+        """A control record came in a peer's channel."""
+        self.came(peer.name, client_id, body)
+
+    def came(self, name: str, client_id: str, body: bytes) -> None:
+        if body[:1] == records.MARK:
+            epoch, gap = records.read_mark(body)
+            self.marked(name, client_id, epoch, gap)
+        elif body[:1] == records.CLOSE:
+            self.closed(name, client_id, records.read_close(body))
+        else:
+            self._claims.late.relayed(client_id, body)
+
+    def direct(self, entry: Entry) -> None:
+        """What a node has published for a session, sent again to where that is now."""
+        client_id, epoch = entry.direct, entry.epoch
+        peer = self._node.hub.source
+        name = peer.name if peer is not None else self._node.name
+        target = self._claims.targets.get(client_id)
+        if target is not None and target.state == ARRIVING:
+            if target.source == name and target.epoch == epoch:
+                target.direct.append(entry)
+            return
+        session = self._node.hub.sessions.get(client_id)
+        intake = session.intake if session is not None else None
+        if isinstance(intake, Intake) and session is not None:
+            gate = intake.gates.get(publisher(entry.via) or name)
+            sender = name if entry.origin is None else ""  # who copies may have some of them only
+            if gate is not None and gate.epoch == epoch and intake.is_new(sender, entry.via):
+                intake.deliver(entry.message)
+                self.note(session)
+
+    def marked(self, name: str, client_id: str, epoch: int, gap: bool) -> None:
+        """A node has switched: from here on its messages are for the session with this epoch."""
+        self.close_late(name, client_id)
+        target = self._claims.targets.get(client_id)
+        session = self._node.hub.sessions.get(client_id)
+        if target is not None and target.state == OPENING and epoch == target.epoch:
+            target.marked.add(name)
+            if session is not None:
+                session.lose_state(True)
+                self.close(session, name)
+            self._claims.check_opening(target)
+            return
+        if session is not None:
+            intake = session.intake
+            gate = intake.gates.get(name) if isinstance(intake, Intake) else None
+            if gate is not None and isinstance(intake, Intake) and epoch == gate.epoch:
+                del intake.gates[name]
+                if gap:
+                    self._has_gap(session, name)
+                self.settle(session)
+
+    def _has_gap(self, session: Session, name: str) -> None:
+        """Messages of a node are missing in their place: the client has to know."""
+        self._node.log(f"client {session.client_id!r}: messages of node {name} may be missing")
+        session.lose_state(True)
+        if session.connection is not None:
+            text = "messages were lost when the session migrated"
+            session.connection.fail(reasons.UNSPECIFIED, text)
+
+    def closed(self, name: str, client_id: str, began: int) -> None:
+        """A node knows of another session of a client, and sends nothing more to older ones."""
+        self.close_late(name, client_id)
+        session = self._node.hub.sessions.get(client_id)
+        if session is None:
+            return
+        gates = self.of(session).gates
+        gate = gates.pop(name, None)
+        if gate is not None and (began == session.began or not gate.segments):
+            # Of the way that this session has gone, or from before this session was.
+            gates[name] = gate
+            return
+        if session not in self._claims.sources and client_id not in self._claims.targets:
+            self._claims.lose(session, "the client has connected to another node")
+        if self._node.hub.sessions.get(client_id) is session:
+            session.lose_state(True)  # whether the other one comes to be or not
+            self.close(session, name)
+            source = self._claims.sources.get(session)
+            if source is not None:
+                source.look()
+
+    def close_late(self, name: str, client_id: str) -> None:
+        for source in self._claims.late.of(client_id):
+            self.close(source.session, name)
+            source.look()
+
+    def close(self, session: Session, name: str) -> None:
+        closed = self.of(session).closed
+        if name not in closed:
+            closed.add(name)
+            self.note(session)
+
+    def is_closed(self, source: Source) -> bool:
+        """Whether nobody sends anything more to an older session."""
+        intake = source.intake
+        nodes = [self._node.name, *self._node.members]
+        return all(name in intake.closed or name in intake.gates for name in nodes)
+
+    def forget(self, session: Session) -> None:
+        intake = session.intake
+        if isinstance(intake, Intake):
+            self._claims.cuts.unwatch(session)
+            intake.gates = {}
+            intake.closed = set()
+            self.note(session)
+            session.intake = None
+
+    def recall(self, session: Session, notes: dict[str, str]) -> bool:
+        """What the store has noted; whether nodes have switched elsewhere."""
+        gates = notes.get(f"{GATES}{session.sid}", "")
+        closed = notes.get(f"{CLOSED}{session.sid}", "")
+        if gates or closed:
+            intake = self.of(session)
+            intake.sid = session.sid
+            intake.gates = gates_of(gates) if gates else {}
+            intake.closed = set(closed.split("\n")) if closed else set()
+        if gates and self._node.hub.sessions[session.client_id] is session:
+            self._claims.cuts.gated[session.client_id] = session
+        return bool(closed)
