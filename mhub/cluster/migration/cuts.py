@@ -227,13 +227,13 @@ class Cuts:
         instance, number = said["table"]
         self._expect(node.members[to], client_id, epoch, str(instance), int(number), filters)
         segments = self._not_sent(client_id, segments)
-        gap = any(self._has_gap(client_id, segment) for segment in segments)
+        began = int(said["began"])
+        gap = any(self._has_gap(client_id, began, segment) for segment in segments)
         for entry in self.collect(client_id, filters, segments):
             is_safe = entry.record is not None or entry.keeping is None
             peer.put_direct(client_id, epoch, entry.message, is_safe, entry.via)
         peer.put_control(client_id, records.mark(epoch, gap))
         holders = [m.name for m in node.members.values() if client_id in m.peer.clients]
-        began = int(said["began"])
         self.close(client_id, began, {*said["old"], *holders} - {to})
         self._claims.intakes.closed(node.name, client_id, began)
 
@@ -301,16 +301,23 @@ class Cuts:
                 found.append(_again(entry, place(self._node.name, peer.life, entry.n)))
         return found, is_open
 
-    def _has_gap(self, client_id: str, segment: Segment) -> bool:
-        """Whether something is missing: it was confirmed, or there was a gap already."""
+    def _has_gap(self, client_id: str, began: int, segment: Segment) -> bool:
+        """Whether something is missing: it was confirmed, there was a gap already, or what came
+        next was for another session."""
         peer = self._node.peers.peers.get(segment.node)
         if peer is None or peer.life != segment.life:
             return False
         if peer.settled_n > segment.position:
             return True
         switches = [each for each in peer.unconfirmed() if _is_switch(each, client_id)]
-        bodies = [each.message.payload for each in switches if _opens(each, segment)]
-        return any(records.read_mark(body)[1] for body in bodies)
+        for entry in [each for each in switches if each.n > segment.position]:
+            body = entry.message.payload
+            if body[:1] == records.CLOSE:
+                if records.read_close(body) != began:
+                    return True
+            elif _opens(entry, segment) and records.read_mark(body)[1]:
+                return True
+        return False
 
     def _not_sent(self, client_id: str, segments: list[Segment]) -> list[Segment]:
         """But for those of which this node has sent all to the next: there is a mark behind it."""

@@ -281,13 +281,14 @@ class SwitchTests(CutsCase):
         self.assertEqual(said["epoch"], EPOCH - 1)
 
     def test_unless_the_owner_itself_asks(self) -> None:
-        """The higher epoch was of a claim that came to nothing, by a clock that is ahead."""
+        """The higher epoch was of a claim that came to nothing, by a clock that is ahead; what was
+        published for that in between is missing here."""
         self.start(b"1")
         self.cut(self.segment("b", self.first))
         self.c.forget()
         self.b.table(("cs", 0))
         self.c.cut("s", EPOCH - 1, "c", [self.segment("b", self.first)], held=EPOCH - 1)
-        expected = [Direct("s", EPOCH - 1, b"1"), Mark("s", EPOCH - 1)]
+        expected = [Direct("s", EPOCH - 1, b"1"), Mark("s", EPOCH - 1, True)]
         self.assertEqual(self.c.records(), expected)
 
     def test_but_not_if_another_node_has_a_newer_session(self) -> None:
