@@ -399,6 +399,9 @@ class Source:
             row.record.pid = 0
         self._claims.late.relay(self.client_id, rows)
         self.session.clear_sent()
+        # What the store does not know yet to be in flight, or gone, it would give as queued.
+        ledger = self._node.hub.ledger
+        self._safe_at = ledger.mark() if ledger is not None else 0
         self._relay_on()
 
     def _relay_on_arrival(self, message: Publish, qos: int, subscription: Subscription) -> bool:
