@@ -319,9 +319,9 @@ class Hub:
         if shares is not None:
             for group in route.groups:
                 if group.full_name in shares:
-                    self.deliver_shared(message, group)
+                    self._deliver_shared(message, group)
 
-    def deliver_shared(self, message: Publish, group: Group) -> None:
+    def _deliver_shared(self, message: Publish, group: Group) -> None:
         chosen = group.choose()
         if chosen is not None:
             qos = message.qos if message.qos < chosen.qos else chosen.qos

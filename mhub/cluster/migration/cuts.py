@@ -149,8 +149,7 @@ class Cuts:
     def _tell_gate(self, member: Member, session: Session, gate: Gate) -> None:
         if self._claims.is_given(session):
             return  # whoever has it asks for it
-        subscriptions = session.subscriptions.values()
-        filters = [each.topic_filter for each in subscriptions if not each.share]
+        filters = self._claims.intakes.filters(session)
         self.ask(member, session.client_id, gate.epoch, session.began, filters, gate.segments)
 
     def ask(

@@ -59,5 +59,9 @@ class Intake:
         self._is_direct = True
         for subscription in route.targets:
             if subscription.session is session:
-                session.deliver(message, min(message.qos, subscription.qos), subscription)
+                chosen: Subscription | None = subscription
+                if subscription.no_local and message.sender == session.client_id:
+                    chosen = subscription.own  # [MQTT-3.8.3-3]
+                if chosen is not None:
+                    session.deliver(message, min(message.qos, chosen.qos), chosen)
         self._is_direct = False

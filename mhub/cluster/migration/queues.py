@@ -69,10 +69,6 @@ class Reader:
         """Read up to what is in the queue now."""
         self._end = self._session.last_seq if self._session.sid else self._session.queued()
 
-    def follow(self) -> None:
-        """Read whatever comes."""
-        self._end = -1
-
     def is_exhausted(self) -> bool:
         session = self._session
         if session.sid:

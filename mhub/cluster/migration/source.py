@@ -281,8 +281,7 @@ class Source:
     def _keep_and_send(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         """What is published here since: the target takes it only if it takes the session."""
         if subscription.group is not None:
-            delivery = Delivery(message, qos, False, subscription.ids)
-            delivery.group = subscription.group
+            delivery = _delivery(message, qos, subscription)
             self.session.enqueue(delivery)
             self._shared.append(delivery)
             return False
@@ -406,10 +405,9 @@ class Source:
 
     def _relay_on_arrival(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         if qos and subscription.group is None and self._reader.is_exhausted():
-            delivery = Delivery(message, qos, False, subscription.ids)
-            self._claims.late.relay(
-                self.client_id, [row_of(delivery, 1, 0, self._claims.time_of_day())]
-            )
+            delivery = _delivery(message, qos, subscription)
+            row = row_of(delivery, 1, 0, self._claims.time_of_day())
+            self._claims.late.relay(self.client_id, [row])
             return False
         return qos > 0
 
@@ -439,3 +437,10 @@ class Source:
 
     def _tell(self, kind: int, body: bytes) -> None:
         self._claims.send(self.target, kind, body)
+
+
+def _delivery(message: Publish, qos: int, subscription: Subscription) -> Delivery:
+    retain = message.retain and subscription.retain_as_published
+    delivery = Delivery(message, qos, retain, subscription.ids)
+    delivery.group = subscription.group
+    return delivery

@@ -5,8 +5,9 @@ import json
 from mhub.cluster import parcels
 from mhub.cluster.migration.frames import CLOSED
 from mhub.cluster.migration.segments import place
+from mhub.cluster.migration.source import _delivery
 from mhub.core.peer import record_of
-from tests.cluster.migration.played import Case, PlayedNode, message_of
+from tests.cluster.migration.played import TOPIC, Case, PlayedNode, message_of
 from tests.cluster.migration.test_target import TargetCase
 from tests.helpers import packets as p
 
@@ -431,3 +432,27 @@ class DirectTests(GateCase):
         self.client = self.connect()
         self.assertTrue(self.present())
         self.assertEqual(self.came(), [b"1"])
+
+
+class OptionTests(Case):
+    """What a subscription asks for holds as well for what is sent again or comes late."""
+
+    def test_not_its_own_messages_if_it_does_not_want_them(self) -> None:
+        self.begin("b")
+        session = self.sleeper()
+        session.subscriptions[TOPIC].no_local = True
+        for sender, queued in (("s", 0), ("another", 1)):
+            message = message_of(b"1")
+            message.sender = sender
+            self.claims.intakes.of(session).deliver(message)
+            self.assertEqual(session.queued(), queued, sender)
+
+    def test_retain_as_published(self) -> None:
+        self.begin("b")
+        session = self.sleeper()
+        subscription = session.subscriptions[TOPIC]
+        message = message_of(b"1")
+        message.retain = True
+        for wanted in (False, True):
+            subscription.retain_as_published = wanted
+            self.assertEqual(_delivery(message, 1, subscription).retain, wanted)
