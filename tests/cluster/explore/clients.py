@@ -117,6 +117,8 @@ class Subscriber:
         self.apart = False  # nodes were apart when it connected
         self.lifetime = 0
         self.split = False  # it was told of a new session, and another node may have the old one
+        self.began = 0  # the epoch with which the session began that it has, or had
+        self.untold = False  # it was let into another one as if that was the same
         self.open: set[int] = set()  # QoS 2 packet ids before PUBREL
         self.got: dict[str, list[int]] = {}  # in this lifetime, by publisher
         self.ever: dict[str, set[int]] = {}
@@ -198,6 +200,7 @@ class Subscriber:
     def read(self) -> bool:
         """What it reads at once: how its CONNECT and SUBSCRIBE came out, or all that comes."""
         self._look_around()
+        self._look_if_closed()
         found = False
         while self.client is not None and self.client.outlet.data:
             kind = self.client.outlet.data[0] >> 4
@@ -210,19 +213,22 @@ class Subscriber:
         return found
 
     def _look_around(self) -> None:
-        """Until all nodes are together and one session is left, nodes may not know of it: what is
-        published there goes to an older one first, and comes late."""
+        """Until all nodes are together, some may not know of its session: what is published there
+        goes to an older one first, and comes late."""
         if not self.split or not self.ready:
             return
         self.late = {each.name: each.sent for each in self.cluster.publishers}
-        sides = self.cluster.sides.values()
-        count = len(self.cluster.sides) - 1
-        if all(s.node is not None and len(s.node.channels) == count for s in sides):
-            nodes = [s.node for s in sides if s.node is not None]
-            if all(m.has_table for node in nodes for m in node.members.values()):
-                sessions = [1 for node in nodes if "s" in node.hub.sessions]
-                if len(sessions) == 1 and not any(node.claims.sources for node in nodes):
-                    self.split = False
+        if not self.untold and self.cluster.is_together():
+            self.split = False
+
+    def _look_if_closed(self) -> None:
+        """A node may close its connection only for a CONNECT with a higher epoch, or a gap."""
+        client = self.client
+        config = self.cluster.config
+        if client is None or not client.outlet.closed or config.excused or config.gaps:
+            return
+        if self.cluster.highest_epoch <= client.connection.epoch:
+            self.cluster.wrong.append(f"its connection to {self.node} was closed")
 
     def _read_one(self) -> None:
         assert self.client is not None
@@ -271,7 +277,14 @@ class Subscriber:
         excused = excused or (config.gaps and self.cluster.is_disturbed())
         if self.connects > 1 and not present and not excused:
             wrong.append(f"Session Present 0 at {self.node}")
-        if self.connects > 1 and (not present or self.split):
+        session = self.cluster.sides[self.node].world.hub.sessions.get(self.name)
+        began = session.began if session is not None else self.began
+        is_same = present and began == self.began
+        if self.connects > 1 and not is_same and not excused:
+            wrong.append(f"another session at {self.node}")
+        self.began = began
+        self.untold = present and (self.untold or not is_same)
+        if self.connects > 1 and (not is_same or self.split):
             self.lifetime += 1
             self.got = {}
             self.split = True
@@ -297,7 +310,7 @@ class Subscriber:
             before.append(number)
 
     def missed(self) -> list[str]:
-        wrong = []
+        wrong = ["it was not told of another session"] if self.untold else []
         for publisher in self.cluster.publishers:
             ever = self.ever.get(publisher.name, set())
             sure = self.unsure.get(publisher.name, 0)

@@ -186,6 +186,7 @@ class Cluster:
         self.crashes = list(config.crashes)
         self.times = list(config.times)
         self.wrong: list[str] = []
+        self.highest_epoch = 0  # of the claims of the subscriber
         self._begin()
 
     # Before the exploration
@@ -345,6 +346,10 @@ class Cluster:
 
     def settle(self) -> None:
         """What happens at once."""
+        for side in self.sides.values():
+            if side.node is not None:
+                epoch = side.node.peers.own_epoch("s")
+                self.highest_epoch = max(self.highest_epoch, epoch)
         again = True
         while again:
             again = False
@@ -400,6 +405,13 @@ class Cluster:
         for side in self.sides.values():
             if side.node is not None:
                 side.tick()
+
+    def is_together(self) -> bool:
+        """Whether each node knows the tables of all others."""
+        nodes = [side.node for side in self.sides.values() if side.node is not None]
+        members = [member for node in nodes for member in node.members.values()]
+        count = len(self.sides) * (len(self.sides) - 1)
+        return len(members) == count and all(m.channel and m.has_table for m in members)
 
     def is_disturbed(self) -> bool:
         """Whether a node has crashed, or time has passed."""

@@ -345,6 +345,7 @@ def state_of(cluster: Cluster) -> Any:
     return [
         [_side(cluster, side) for side in cluster.sides.values()],
         cluster.now,
+        cluster.highest_epoch,
         cluster.cuts,
         list(cluster.crashes),
         cluster.times,
@@ -366,6 +367,8 @@ def state_of(cluster: Cluster) -> Any:
             subscriber.subscribed,
             subscriber.lifetime,
             subscriber.split,
+            subscriber.began,
+            subscriber.untold,
             subscriber.apart,
             sorted(subscriber.open),
             sorted(subscriber.got.items()),
