@@ -118,7 +118,7 @@ class Subscriber:
         self.lifetime = 0
         self.split = False  # it was told of a new session, and another node may have the old one
         self.began = 0  # the epoch with which the session began that it has, or had
-        self.untold = False  # it was let into another one as if that was the same
+        self.told = 0  # ... and that of which it was told that it is new
         self.open: set[int] = set()  # QoS 2 packet ids before PUBREL
         self.got: dict[str, list[int]] = {}  # in this lifetime, by publisher
         self.ever: dict[str, set[int]] = {}
@@ -151,7 +151,7 @@ class Subscriber:
 
     def act(self, what: str, node: str) -> None:
         if what == "-":
-            self._leave()
+            self.leave()
         elif what == "+":
             if self.route and self.route[0] == node:
                 del self.route[0]
@@ -161,7 +161,7 @@ class Subscriber:
         else:
             self._read_one()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
         client = self.client
         self.client = None
         self.ready = False
@@ -218,7 +218,7 @@ class Subscriber:
         if not self.split or not self.ready:
             return
         self.late = {each.name: each.sent for each in self.cluster.publishers}
-        if not self.untold and self.cluster.is_together():
+        if self.began == self.told and self.cluster.is_together():
             self.split = False
 
     def _look_if_closed(self) -> None:
@@ -283,7 +283,8 @@ class Subscriber:
         if self.connects > 1 and not is_same and not excused:
             wrong.append(f"another session at {self.node}")
         self.began = began
-        self.untold = present and (self.untold or not is_same)
+        if not present:
+            self.told = began
         if self.connects > 1 and (not is_same or self.split):
             self.lifetime += 1
             self.got = {}
@@ -304,13 +305,16 @@ class Subscriber:
             if number in before:
                 if qos == 2:
                     self.cluster.wrong.append(f"{name} {number} came twice")
-            elif before and number < max(before):
-                self.cluster.wrong.append(f"{name} {number} came behind {name} {max(before)}")
+            else:
+                # One of QoS 2 waits until its packet id is safe: order is promised for each QoS.
+                later = [n for n in before if n > number and publisher.qoss[n - 1] == qos]
+                if later:
+                    self.cluster.wrong.append(f"{name} {number} came behind {name} {max(later)}")
         if number not in before:
             before.append(number)
 
     def missed(self) -> list[str]:
-        wrong = ["it was not told of another session"] if self.untold else []
+        wrong = ["it was not told of another session"] if self.began != self.told else []
         for publisher in self.cluster.publishers:
             ever = self.ever.get(publisher.name, set())
             sure = self.unsure.get(publisher.name, 0)

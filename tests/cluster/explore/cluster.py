@@ -209,23 +209,21 @@ class Cluster:
             side.tick()
         self.drain()
         assert self.subscriber.subscribed
-        for number in range(self.config.before):
+        if self.config.before:
+            self.subscriber.leave()
+        for _ in range(self.config.before):
             for publisher in self.publishers:
                 publisher.publish()
-            if number == self.config.before - 1 and self.config.unread:
-                break
             self.drain()
-        if self.config.before and self.config.unread:
-            self.drain(reads=False)
 
-    def drain(self, reads: bool = True) -> None:
+    def drain(self) -> None:
         """All that happens by itself, in a fixed order."""
         for _ in range(10_000):
             self.settle()
             found = [
                 event
                 for event in self.enabled()
-                if event[1] in ">|*^" or (reads and event == "s.") or event[1] == "="
+                if event[1] in ">|*^=" or event == "s."
             ]
             if not found:
                 return

@@ -13,8 +13,7 @@ class Config:
     publishers: Mapping[str, tuple[str, tuple[int, ...]]] = field(
         default_factory=lambda: {"p": ("a", (1,)), "q": ("b", (1,))}
     )  # name -> node, QoS of its messages
-    before: int = 0  # messages of each that are published before the exploration
-    unread: bool = False  # ... of which the subscriber reads nothing
+    before: int = 0  # messages of each that are in the queue when the exploration begins
     patient: bool = False  # it leaves a node only when it was let in
     takeover: bool = False  # it connects elsewhere without closing its connection first
     acks: str = "explored"  # when it answers; "publish": PUBREL at once; "eager": all
@@ -48,14 +47,13 @@ CONFIGS = {
     "near": Config("one move, one message published where it goes", publishers=_one("b", 2)),
     "far": Config("one move, one message published where it was", publishers=_one("a", 2)),
     "move": Config("one move, one message of each publisher"),
-    "order": Config("one move, two messages", publishers=_one("b", 1, 2), acks="publish"),
-    "order-far": Config("one move, two messages", publishers=_one("a", 1, 2), acks="publish"),
+    "order": Config("one move, two messages", publishers=_one("b", 2, 2), acks="publish"),
+    "order-far": Config("one move, two messages", publishers=_one("a", 2, 2), acks="publish"),
     "takeover": Config("no close before", takeover=True, publishers=_one("b", 1)),
     "waiting": Config(
         "a queue that is in the store alone, for the most part",
         publishers=_two("a", (2, 1, 1), "b", (1, 2)),
         before=2,
-        unread=True,
         window=1,
         acks="eager",
     ),
@@ -105,6 +103,29 @@ CONFIGS = {
         publishers=_one("b", 1),
         acks="eager",
     ),
+    # Two nodes that are apart for so long that the client gets a new session
+    "split": Config(
+        "the older one is emptied into it",
+        cuts=(("a", "b"),),
+        times=(4,),
+        durable=False,
+        publishers=_one("b", 2, 2),
+        acks="eager",
+        excused=True,
+        slow=True,
+    ),
+    "split-back": Config(
+        "and goes back to the older one",
+        route="ba",
+        cuts=(("a", "b"),),
+        times=(4, 1),
+        durable=False,
+        publishers=_one("b", 2),
+        acks="eager",
+        patient=True,
+        excused=True,
+        slow=True,
+    ),
     # Two nodes of which one crashes
     "crash-source": Config(
         "the source crashes", crashes="a", publishers=_one("b", 1), acks="eager", slow=True
@@ -131,7 +152,6 @@ CONFIGS = {
         crashes="b",
         publishers=_one("a", 2, 2, 1),
         before=2,
-        unread=True,
         window=1,
         acks="eager",
         excused=True,
@@ -146,6 +166,16 @@ CONFIGS = {
         acks="eager",
         patient=True,
         excused=True,  # a client that is back before the link is finds nobody to ask
+        slow=True,
+    ),
+    "crash-split": Config(
+        "the client gets a new session, and its node crashes",
+        crashes="b",
+        cuts=(("a", "b"),),
+        times=(4,),
+        publishers=_one("a", 1),
+        acks="eager",
+        excused=True,
         slow=True,
     ),
     "crash-skew": Config(
@@ -238,7 +268,7 @@ CONFIGS = {
         "there and back, one link of the publisher breaks",
         nodes="abc",
         route="ba",
-        publishers=_one("c", 2, 1),
+        publishers=_one("c", 2, 2),
         acks="eager",
         durable=False,
         cuts=(("a", "c"),),
@@ -248,7 +278,7 @@ CONFIGS = {
         "there, back, there",
         nodes="abc",
         route="bab",
-        publishers=_one("c", 1, 1),
+        publishers=_one("c", 2, 2),
         acks="eager",
         durable=False,
         cuts=(("a", "c"), ("b", "c")),
@@ -288,7 +318,7 @@ CONFIGS = {
     "doubt-third": Config(
         "with stores, and two messages",
         nodes="abc",
-        publishers=_one("c", 1, 2),
+        publishers=_one("c", 2, 2),
         acks="eager",
         cuts=(("a", "b"),),
         eager_disk=True,
@@ -329,12 +359,39 @@ CONFIGS = {
         gaps=True,
         slow=True,
     ),
+    "split-gap": Config(
+        "it finds the older one at a node that does not know of the new one yet",
+        nodes="abc",
+        route="bc",
+        publishers=_one("b", 2),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "b"),),
+        times=(4, 2),
+        patient=True,
+        excused=True,
+        gaps=True,
+        slow=True,
+    ),
+    "split-told": Config(
+        "it goes back to the older one, and is told when the others are back",
+        nodes="abc",
+        route="ca",
+        publishers=_one("b", 2, 2),
+        acks="eager",
+        durable=False,
+        cuts=(("a", "b"), ("a", "c")),
+        times=(4, 1),
+        patient=True,
+        excused=True,
+        slow=True,
+    ),
     # Three nodes of which one crashes
     "crash-third-source": Config(
         "the source",
         nodes="abc",
         crashes="a",
-        publishers=_one("c", 1, 2),
+        publishers=_one("c", 2, 2),
         acks="eager",
         slow=True,
         eager_disk=True,
@@ -343,7 +400,7 @@ CONFIGS = {
         "the target",
         nodes="abc",
         crashes="b",
-        publishers=_one("c", 1, 2),
+        publishers=_one("c", 2, 2),
         acks="eager",
         excused=True,  # a may be asked while b, which may have the session, is not there
         slow=True,
@@ -353,7 +410,7 @@ CONFIGS = {
         "the publisher's node",
         nodes="abc",
         crashes="c",
-        publishers=_one("c", 1, 2),
+        publishers=_one("c", 2, 2),
         acks="eager",
         slow=True,
         eager_disk=True,

@@ -491,12 +491,18 @@ def what_was_sent_before_is_sent_again() -> None:
 
 @fault("onward-twice", "away-bab")
 def collect_ignores_direct_ones() -> None:
-    collect = Cuts.collect
+    """What was sent again to where the session was, and did not get there, is not sent once more."""
+    scan = Cuts._scan
+    unconfirmed = Peer.unconfirmed
 
     def hasty(self: Any, *args: Any) -> Any:
-        return [entry for entry in collect(self, *args) if not entry.direct]
+        Peer.unconfirmed = lambda peer: [each for each in unconfirmed(peer) if not each.direct]
+        try:
+            return scan(self, *args)
+        finally:
+            Peer.unconfirmed = unconfirmed
 
-    Cuts.collect = hasty
+    Cuts._scan = hasty
 
 
 @fault("third", "third-cut")

@@ -368,7 +368,7 @@ def state_of(cluster: Cluster) -> Any:
             subscriber.lifetime,
             subscriber.split,
             subscriber.began,
-            subscriber.untold,
+            subscriber.told,
             subscriber.apart,
             sorted(subscriber.open),
             sorted(subscriber.got.items()),
