@@ -523,6 +523,7 @@ class Claims:
 
     def table(self, member: Member) -> None:
         """A node has told all of its table."""
+        self.exchange.table(member)
         for source in list(self.sources.values()):
             if source.target == member.name:
                 source.handle("linked")

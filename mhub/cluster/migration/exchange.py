@@ -138,6 +138,12 @@ class Exchange:
             if self._node.hub.ledger is not None:
                 self._node.hub.ledger.note(f"{TOOK}{name}/{client_id}", "")
 
+    def table(self, member: Member) -> None:
+        """All that a node has is known: what it has forgotten while we could not hear it, too."""
+        for client_id, name in list(self._took):
+            if name == member.name and client_id not in member.peer.clients:
+                self.forget_took(client_id, name)
+
     def on_done(self, member: Member, body: bytes) -> None:
         said = unpack(body)
         source = self._serving(member, said)

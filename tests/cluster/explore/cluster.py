@@ -10,11 +10,16 @@ from random import Random
 from typing import Any
 
 from mhub.cluster import parcels
+from mhub.cluster.migration.cuts import NOTE as CUT_NOTE
+from mhub.cluster.migration.exchange import TOOK
+from mhub.cluster.migration.intakes import CLOSED, GATES
+from mhub.cluster.migration.source import ENDED_NOTE
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
 from mhub.core.limits import Limits
 from mhub.core.peer import PeerLimits
 from mhub.core.peers import Peers
+from mhub.core.restore import ARRIVING
 from mhub.store.memory import MemoryStore
 from tests.cluster.explore.clients import Publisher, Subscriber
 from tests.cluster.explore.configs import Config
@@ -32,6 +37,9 @@ INVISIBLE = frozenset(
         parcels.FILLED,
     }
 )
+
+NOTES = (TOOK, ENDED_NOTE, CUT_NOTE, GATES, CLOSED, ARRIVING)
+"""Notes of sessions that migrate begin so."""
 
 KINDS = {value: name for name, value in vars(parcels).items() if name.isupper()}
 
@@ -471,6 +479,7 @@ class Cluster:
                 if session.intake is not None:
                     kind = type(session.intake).__name__
                     wrong.append(f"the session at {name} has a {kind} left")
+            wrong += self._left_behind(side)
             wanted = sum(len(each.subscriptions) for each in node.hub.sessions.values())
             if node.hub.router.subscriptions != wanted:
                 wrong.append(f"{name} routes subscriptions of sessions that are not there")
@@ -484,6 +493,26 @@ class Cluster:
         if not self.subscriber.ready:
             wrong.append("the subscriber waits")
         wrong += [f"{each.name} waits" for each in self.publishers if not each.idle()]
+        return wrong
+
+
+    def _left_behind(self, side: Side) -> list[str]:
+        """What a session that is gone has left in memory or in the store."""
+        wrong = []
+        hub = side.world.hub
+        sessions = hub.sessions.values()
+        if hub.queued_bytes != sum(each.queued_bytes for each in sessions):
+            wrong.append(f"{side.name} counts messages that are gone")
+        if side.disk is not None:
+            sids = [each.sid for each in side.store.sessions.values() if each.client_id == "s"]
+            if sids != [each.sid for each in sessions if each.sid]:
+                wrong.append(f"the store of {side.name} has sessions of nobody")
+            notes = {name for name in side.store.notes if name.startswith(NOTES)}
+            for name, far in self.sides.items():
+                if "s" in far.world.hub.sessions:
+                    notes.discard(f"{TOOK}{name}/s")  # as long as that node has a session
+            if notes:
+                wrong.append(f"the store of {side.name} has notes left: {sorted(notes)}")
         return wrong
 
 

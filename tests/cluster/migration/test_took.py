@@ -76,6 +76,18 @@ class TookTests(TargetCase):
         self.assertEqual(self.ask(), [(parcels.UNKNOWN, True)])
         self.assertNotIn("took/b/s", store.notes)
 
+    def test_also_if_that_was_while_this_node_was_down(self) -> None:
+        """Then its table does not name the session at all."""
+        self.taken(durable=True)
+        store = self.here.store
+        assert store is not None
+        self.restart()
+        self.assertIn("took/b/s", store.notes)
+        self.b = self.here.meet("b")
+        self.here.settle()
+        self.assertNotIn("took/b/s", store.notes)
+        self.assertEqual(self.ask(), [(parcels.UNKNOWN, True)])
+
     def test_or_is_forgotten_itself(self) -> None:
         self.taken(durable=True)
         store = self.here.store
