@@ -123,7 +123,9 @@ class Subscriber:
         self.got: dict[str, list[int]] = {}  # in this lifetime, by publisher
         self.ever: dict[str, set[int]] = {}
         self.late: dict[str, int] = {}  # up to this number it is from before this lifetime
-        self.unsure: dict[str, int] = {}  # up to this number it may have been lost
+        self.unsure: dict[str, set[int]] = {}  # what may be lost: no session had a subscription
+        self.asked: dict[str, int] = {}  # how many there were when it was still known to have one
+        self.sure = False  # it is known to have a subscription
 
     # What it can do
 
@@ -177,6 +179,9 @@ class Subscriber:
         self.ready = False
         side = self.cluster.sides[node]
         self.apart = self._is_apart()
+        if self.sure:
+            self.asked = {each.name: each.sent for each in self.cluster.publishers}
+        self.sure = False
         side.enter()
         self.client = side.world.open()
         self.client.send(p.connect(self.name, 4, clean=False))
@@ -248,8 +253,10 @@ class Subscriber:
         if packet.type == "CONNACK":
             self._welcome(packet)
         elif packet.type == "SUBACK":
-            self.subscribed = True
-            self.unsure = {each.name: each.sent for each in self.cluster.publishers}
+            self.subscribed = self.sure = True
+            for each in self.cluster.publishers:
+                before = 0 if self.cluster.config.gaps else self.asked.get(each.name, 0)
+                self.unsure.setdefault(each.name, set()).update(range(before + 1, each.sent + 1))
         elif packet.type == "PUBLISH":
             assert packet.pid is not None
             name, number = packet.payload.decode().split()
@@ -274,7 +281,7 @@ class Subscriber:
         self.ready = True
         config = self.cluster.config
         excused = config.excused and (self.apart or self._is_apart() or self.split)
-        excused = excused or (config.gaps and self.cluster.is_disturbed())
+        excused = excused or ((config.gaps or config.times) and self.cluster.is_disturbed())
         if self.connects > 1 and not present and not excused:
             wrong.append(f"Session Present 0 at {self.node}")
         session = self.cluster.sides[self.node].world.hub.sessions.get(self.name)
@@ -293,7 +300,8 @@ class Subscriber:
         if not present:
             self.open = set()
             self.subscribed = False
-            self.unsure = {each.name: 1 << 30 for each in self.cluster.publishers}
+        self.sure = self.subscribed
+        if not self.subscribed:
             self._send(p.subscribe(1, ("t/#", 2)))
 
     def _note(self, name: str, number: int, qos: int) -> None:
@@ -317,8 +325,8 @@ class Subscriber:
         wrong = ["it was not told of another session"] if self.began != self.told else []
         for publisher in self.cluster.publishers:
             ever = self.ever.get(publisher.name, set())
-            sure = self.unsure.get(publisher.name, 0)
-            lost = [n for n in sorted(publisher.acknowledged) if n not in ever and n > sure]
+            unsure = self.unsure.get(publisher.name, set())
+            lost = sorted(publisher.acknowledged - ever - unsure)
             if lost:
                 wrong.append(f"{publisher.name} {lost} lost")
         return wrong

@@ -126,6 +126,16 @@ CONFIGS = {
         excused=True,
         slow=True,
     ),
+    "split-bab": Config(
+        "there, back, there, with stores of which one is slow",
+        route="bab",
+        cuts=(("a", "b"),),
+        times=(11,),
+        publishers=_one("a", 1),
+        acks="eager",
+        excused=True,
+        slow=True,
+    ),
     # Two nodes of which one crashes
     "crash-source": Config(
         "the source crashes", crashes="a", publishers=_one("b", 1), acks="eager", slow=True
