@@ -195,6 +195,7 @@ class Cuts:
         said = unpack(body)
         client_id, epoch, to = str(said["client"]), int(said["epoch"]), str(said["to"])
         segments = segments_of(said["segments"])
+        self._node.peers.clock.saw(epoch)
         if to != self._node.name and self._has_to_switch(member, said, segments):
             self._switch(client_id, epoch, to, said, segments)
         if to == self._node.name or self.has_switched(client_id, epoch):

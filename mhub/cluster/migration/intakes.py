@@ -152,6 +152,7 @@ class Intakes:
 
     def closed(self, name: str, client_id: str, began: int) -> None:
         """A node knows of another session of a client, and sends nothing more to older ones."""
+        self._node.peers.clock.saw(began)  # a CONNECT from now on is later, also if it comes here
         self.close_late(name, client_id)
         session = self._node.hub.sessions.get(client_id)
         if session is None:

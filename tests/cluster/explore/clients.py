@@ -51,6 +51,7 @@ class Publisher:
 
     def publish(self) -> None:
         self.sent += 1
+        self.cluster.subscriber.is_published(self)
         self.waiting[self.sent] = False
         self._send(self._packet(self.sent, False))
 
@@ -123,9 +124,13 @@ class Subscriber:
         self.got: dict[str, list[int]] = {}  # in this lifetime, by publisher
         self.ever: dict[str, set[int]] = {}
         self.late: dict[str, int] = {}  # up to this number it is from before this lifetime
-        self.unsure: dict[str, set[int]] = {}  # what may be lost: no session had a subscription
+        # What may be lost, as a new session without a subscription may have been there, and what
+        # of it is excused: it was told of a new one since
+        self.doubtful: dict[str, set[int]] = {}
+        self.unsure: dict[str, set[int]] = {}
         self.asked: dict[str, int] = {}  # how many there were when it was still known to have one
         self.sure = False  # it is known to have a subscription
+        self.known = False  # ... and so do all nodes
 
     # What it can do
 
@@ -204,6 +209,7 @@ class Subscriber:
 
     def read(self) -> bool:
         """What it reads at once: how its CONNECT and SUBSCRIBE came out, or all that comes."""
+        self.known = self.known or (self.sure and self.cluster.is_together())
         self._look_around()
         self._look_if_closed()
         found = False
@@ -253,10 +259,13 @@ class Subscriber:
         if packet.type == "CONNACK":
             self._welcome(packet)
         elif packet.type == "SUBACK":
-            self.subscribed = self.sure = True
-            for each in self.cluster.publishers:
-                before = 0 if self.cluster.config.gaps else self.asked.get(each.name, 0)
-                self.unsure.setdefault(each.name, set()).update(range(before + 1, each.sent + 1))
+            self.subscribed = True
+            self.known = False
+            if self.cluster.config.gaps:
+                self.asked = {}
+            self._is_sure()
+            for name, numbers in self.doubtful.items():
+                self.unsure.setdefault(name, set()).update(numbers)
         elif packet.type == "PUBLISH":
             assert packet.pid is not None
             name, number = packet.payload.decode().split()
@@ -300,9 +309,21 @@ class Subscriber:
         if not present:
             self.open = set()
             self.subscribed = False
-        self.sure = self.subscribed
-        if not self.subscribed:
+        if self.subscribed:
+            self._is_sure()
+        else:
             self._send(p.subscribe(1, ("t/#", 2)))
+
+    def is_published(self, publisher: Publisher) -> None:
+        """Nodes that were apart when it subscribed do not know of it before they are together."""
+        if not self.known and publisher.node != self.node:
+            self.unsure.setdefault(publisher.name, set()).add(publisher.sent)
+
+    def _is_sure(self) -> None:
+        self.sure = True
+        for each in self.cluster.publishers:
+            numbers = range(self.asked.get(each.name, 0) + 1, each.sent + 1)
+            self.doubtful.setdefault(each.name, set()).update(numbers)
 
     def _note(self, name: str, number: int, qos: int) -> None:
         """A message: is it one that may come now?"""

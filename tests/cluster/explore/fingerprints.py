@@ -374,9 +374,11 @@ def state_of(cluster: Cluster) -> Any:
             sorted(subscriber.got.items()),
             sorted((name, sorted(each)) for name, each in subscriber.ever.items()),
             sorted(subscriber.late.items()),
+            sorted((name, sorted(each)) for name, each in subscriber.doubtful.items()),
             sorted((name, sorted(each)) for name, each in subscriber.unsure.items()),
             sorted(subscriber.asked.items()),
             subscriber.sure,
+            subscriber.known,
             None if client is None else [bytes(client.outlet.data), client.outlet.closed],
         ],
     ]

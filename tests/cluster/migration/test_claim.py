@@ -51,6 +51,18 @@ class ClaimTests(ClaimCase):
         self.connect()
         self.assertGreater(self.epoch(), ahead)
 
+    def test_also_those_of_a_node_that_is_away(self) -> None:
+        """A third one has told of its session: by a CLOSE in the channel, or by a CUT."""
+        self.begin()
+        ahead = self.here.peers.clock.stamp(self.here.world.now) + (1 << 40)
+        self.b.closes("s", ahead)
+        self.connect(clean=True)
+        self.assertGreater(self.epoch(), ahead)
+        ahead += 1 << 40
+        self.b.cut("x", ahead, "c", [])
+        self.connect(clean=True)
+        self.assertGreater(self.epoch(), ahead)
+
     def test_also_after_a_restart(self) -> None:
         """The store knows an epoch that none before the crash has reached."""
         self.begin(durable=True)
