@@ -116,6 +116,8 @@ class Subscriber:
         self.connects = 0
         self.returns = 1  # so often it goes back to where it was, if where it goes is down
         self.apart = False  # nodes were apart when it connected
+        self.connected_at = 0.0
+        self.delayed = False  # a CONNECT of it was not answered in time
         self.lifetime = 0
         self.split = False  # it was told of a new session, and another node may have the old one
         self.began = 0  # the epoch with which the session began that it has, or had
@@ -169,6 +171,7 @@ class Subscriber:
             self._read_one()
 
     def leave(self) -> None:
+        self.delayed = self._is_delayed()
         client = self.client
         self.client = None
         self.ready = False
@@ -184,6 +187,7 @@ class Subscriber:
         self.ready = False
         side = self.cluster.sides[node]
         self.apart = self._is_apart()
+        self.connected_at = self.cluster.now
         if self.sure:
             self.asked = {each.name: each.sent for each in self.cluster.publishers}
         self.sure = False
@@ -191,6 +195,10 @@ class Subscriber:
         self.client = side.world.open()
         self.client.send(p.connect(self.name, 4, clean=False))
         side.leave()
+
+    def _is_delayed(self) -> bool:
+        """Whether a node may have given it a new session, known to it or not."""
+        return self.delayed or (not self.ready and self.cluster.now > self.connected_at)
 
     def _is_apart(self) -> bool:
         """Whether its node cannot ask all others: only then it may be told of a new session."""
@@ -287,10 +295,13 @@ class Subscriber:
             wrong.append(f"CONNACK with reason {packet.reason}")
             return
         present = bool(packet.session_present)
-        self.ready = True
         config = self.cluster.config
-        excused = config.excused and (self.apart or self._is_apart() or self.split)
-        excused = excused or ((config.gaps or config.times) and self.cluster.is_disturbed())
+        self.delayed = self._is_delayed()
+        self.ready = True
+        apart = self.apart or self._is_apart() or self.split
+        excused = config.excused and (apart or self.delayed)
+        if (config.gaps or config.times) and not config.scripted:
+            excused = excused or self.cluster.is_disturbed()
         if self.connects > 1 and not present and not excused:
             wrong.append(f"Session Present 0 at {self.node}")
         session = self.cluster.sides[self.node].world.hub.sessions.get(self.name)
@@ -301,6 +312,7 @@ class Subscriber:
         self.began = began
         if not present:
             self.told = began
+            self.delayed = False
         if self.connects > 1 and (not is_same or self.split):
             self.lifetime += 1
             self.got = {}

@@ -22,7 +22,8 @@ class Config:
     times: tuple[int, ...] = ()
     late_notice: bool = False  # each end notices by itself that a link is gone
     excused: bool = False  # Session Present 0 may be, where nodes were apart
-    gaps: bool = False  # and once a node has crashed, or time has passed
+    gaps: bool = False  # and once a node has crashed, or time has passed: then with a loss
+    scripted: bool = False  # for schedules that are kept: it excuses too little for all others
     slow: bool = False  # it may need time to come to rest
     durable: bool = True
     eager_disk: bool = False
@@ -357,6 +358,18 @@ CONFIGS = {
         gaps=True,
         slow=True,
     ),
+    "slow-third": Config(
+        "the link of source and target is so slow that the target gives up",
+        nodes="abc",
+        route="bcb",
+        publishers=_one("c", 2),
+        acks="eager",
+        durable=False,
+        times=(11, 11),
+        scripted=True,
+        excused=True,
+        slow=True,
+    ),
     "split-third": Config(
         "the client gets a new session, the publisher is cut off from one of both",
         nodes="abc",
@@ -394,6 +407,7 @@ CONFIGS = {
         times=(4, 1),
         patient=True,
         excused=True,
+        gaps=True,
         slow=True,
     ),
     # Three nodes of which one crashes

@@ -370,6 +370,8 @@ def state_of(cluster: Cluster) -> Any:
             subscriber.began,
             subscriber.told,
             subscriber.apart,
+            subscriber.connected_at,
+            subscriber.delayed,
             sorted(subscriber.open),
             sorted(subscriber.got.items()),
             sorted((name, sorted(each)) for name, each in subscriber.ever.items()),
