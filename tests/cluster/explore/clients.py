@@ -19,6 +19,7 @@ class Publisher:
     def __init__(self, cluster: "Cluster", name: str, node: str, qoss: list[int]) -> None:
         self.cluster = cluster
         self.name = name
+        self.topic = f"t/{name}"
         self.node = node
         self.qoss = qoss  # of its messages
         self.client: Client | None = None
@@ -58,7 +59,7 @@ class Publisher:
     def _packet(self, number: int, dup: bool) -> bytes:
         payload = f"{self.name} {number}".encode()
         qos = self.qoss[number - 1]
-        return p.publish(f"t/{self.name}", payload, qos, number, False, dup)
+        return p.publish(self.topic, payload, qos, number, False, dup)
 
     def _send(self, data: bytes) -> None:
         assert self.client is not None
@@ -133,6 +134,7 @@ class Subscriber:
         self.asked: dict[str, int] = {}  # how many there were when it was still known to have one
         self.sure = False  # it is known to have a subscription
         self.known = False  # ... and so do all nodes
+        self.has_added = False
 
     # What it can do
 
@@ -266,6 +268,8 @@ class Subscriber:
     def _on_packet(self, packet: Packet) -> None:
         if packet.type == "CONNACK":
             self._welcome(packet)
+        elif packet.type == "SUBACK" and packet.pid == 2:
+            self.has_added = True
         elif packet.type == "SUBACK":
             self.subscribed = True
             self.known = False
@@ -324,11 +328,14 @@ class Subscriber:
         if self.subscribed:
             self._is_sure()
         else:
-            self._send(p.subscribe(1, ("t/#", 2)))
+            self._send(p.subscribe(1, ("t/p" if config.adds else "t/#", 2)))
+        if self.connects > 1 and config.adds and not self.has_added:
+            self._send(p.subscribe(2, (config.adds, 2)))
 
     def is_published(self, publisher: Publisher) -> None:
         """Nodes that were apart when it subscribed do not know of it before they are together."""
-        if not self.known and publisher.node != self.node:
+        is_missing = publisher.topic == self.cluster.config.adds and not self.has_added
+        if is_missing or (not self.known and publisher.node != self.node):
             self.unsure.setdefault(publisher.name, set()).add(publisher.sent)
 
     def _is_sure(self) -> None:

@@ -15,6 +15,7 @@ class Config:
     )  # name -> node, QoS of its messages
     before: int = 0  # messages of each that are in the queue when the exploration begins
     patient: bool = False  # it leaves a node only when it was let in
+    adds: str = ""  # a topic that it subscribes to when it is let in for the second time
     takeover: bool = False  # it connects elsewhere without closing its connection first
     acks: str = "explored"  # when it answers; "publish": PUBREL at once; "eager": all
     cuts: tuple[tuple[str, str], ...] = ()
@@ -246,6 +247,15 @@ CONFIGS = {
         nodes="abc",
         route="bc",
         publishers=_one("a", 1),
+        acks="eager",
+        durable=False,
+    ),
+    "onward-all": Config(
+        "to all nodes and back, with one more subscription",
+        nodes="abc",
+        route="bcab",
+        publishers={"q": ("c", (1,))},
+        adds="t/q",
         acks="eager",
         durable=False,
     ),

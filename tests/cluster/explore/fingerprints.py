@@ -381,6 +381,7 @@ def state_of(cluster: Cluster) -> Any:
             sorted(subscriber.asked.items()),
             subscriber.sure,
             subscriber.known,
+            subscriber.has_added,
             None if client is None else [bytes(client.outlet.data), client.outlet.closed],
         ],
     ]
