@@ -19,7 +19,7 @@ from mhub.cluster.migration.frames import CLOSED, marks_in
 from mhub.cluster.migration.intake import Intake
 from mhub.cluster.migration.segments import Gate, Segment, place, segments_of
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.peer import Entry
+from mhub.core.peer import Entry, Peer
 from mhub.core.peers import CLIENT, FILTER, LASTING, WANTED
 from mhub.core.session import Session
 from mhub.wire.topics import matches
@@ -289,17 +289,23 @@ class Cuts:
             elif entry.origin is not None and not entry.direct:
                 # A copy: for which session it is was decided where it was copied, and whether that
                 # has got it where the session is now.
-                origin = entry.origin
-                is_for_it = marks_in(origin.controls).get(client_id, 0) != CLOSED
+                is_for_it = marks_in(entry.origin.controls).get(client_id, 0) != CLOSED
                 if entry.plain and is_for_it and _matches(filters, entry):
-                    found.append(_again(entry, place(origin.node, origin.life, origin.n)))
+                    found.append(_again(entry, self._place(peer, entry)))
             elif entry.direct:
                 is_for_it = entry.direct == client_id and entry.epoch == segment.since
-                if is_for_it and not is_open and entry.origin is None:
-                    found.append(_again(entry, entry.via))
+                if is_for_it and not is_open:
+                    found.append(_again(entry, entry.via or self._place(peer, entry)))
             elif entry.plain and is_open and _matches(filters, entry):
-                found.append(_again(entry, place(self._node.name, peer.life, entry.n)))
+                found.append(_again(entry, self._place(peer, entry)))
         return found, is_open
+
+    def _place(self, peer: Peer, entry: Entry) -> str:
+        """Where a message was at first that is in our channel to a peer."""
+        origin = entry.origin
+        if origin is not None:
+            return place(origin.node, origin.life, origin.n)
+        return place(self._node.name, peer.life, entry.n)
 
     def _has_gap(self, client_id: str, began: int, segment: Segment) -> bool:
         """Whether something is missing: it was confirmed, there was a gap already, or what came

@@ -103,6 +103,7 @@ class Source:
         self._safe_at = 0  # the batch with which what was given so far is safe
         # By node: copies of what the client has published for it, that are still to be given
         self._pending: dict[str, list[Entry]] = {}
+        self._copied: dict[str, int] = {}  # node -> how far there are copies of our channel to it
         self._drained: dict[str, int] = {}  # node -> how far it must have confirmed our channel
         # At the cut, by node: where its messages may be which the session has not got
         self._segments: dict[str, list[Segment]] = {}
@@ -193,6 +194,7 @@ class Source:
         self._safe_at = hub.ledger.mark() if hub.ledger is not None else 0
         self._credit = True
         self._pending = {}
+        self._copied = {}
         self._drained = {m.name: m.peer.last_n for m in self._node.members.values()}
         self._go_on()
 
@@ -206,10 +208,8 @@ class Source:
             rows = self._reader.read()
             if rows:
                 self._give(rows)
-        elif self.state == CUTTING:
-            self.handle("all")
         elif self._has_published() and not self._give_pending():
-            self.handle("caught_up")
+            self.handle("all" if self.state == CUTTING else "caught_up")
 
     def _send(self) -> None:
         self._credit = True
@@ -230,11 +230,22 @@ class Source:
         self._tell(parcels.ENTRIES, body)
 
     def _has_published(self) -> bool:
-        """Whether all nodes that can be reached have what the client has published here."""
+        """Whether all nodes that can be reached have what the client has published here.
+
+        If a session has left one of them meanwhile, it may have to be sent again to another one.
+        """
         for member in self._node.members.values():
             peer = member.peer
-            if peer.up and peer.patient and peer.confirmed_to() < self._drained.get(peer.name, 0):
+            if not peer.up or not peer.patient:
+                continue
+            drained = self._drained.get(peer.name, 0)
+            if peer.confirmed_to() < drained:
                 return False
+            if peer.last_n > drained:
+                mine = [e.n for e in peer.unconfirmed() if e.message.sender == self.client_id]
+                if mine:
+                    self._drained[peer.name] = mine[-1]
+                    return False
         return True
 
     def _give_pending(self) -> bool:
@@ -246,9 +257,12 @@ class Source:
             peer = member.peer
             if (peer.up and peer.patient) or member.name == self.target:
                 continue
-            if member.name not in self._pending:
-                self._pending[member.name] = copies_of(self._node.name, self.client_id, peer)
-            entries = self._pending[member.name]
+            copied = self._copied.get(member.name, 0)
+            entries = self._pending.setdefault(member.name, [])
+            if not entries and peer.last_n > copied:
+                copies = copies_of(self._node.name, self.client_id, peer)
+                entries += [each for each in copies if each.n > copied]
+                self._copied[member.name] = peer.last_n
             if entries:
                 self._credit = False
                 body = pending_of(self.client_id, self.epoch, peer, entries[:MOST])

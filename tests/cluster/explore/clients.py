@@ -1,7 +1,8 @@
 """Clients as scripts: what they do is fixed, when they do it is a decision.
 
-A publisher stays at its node; a message is acknowledged to it as soon as the broker does.  The
-subscriber goes from node to node, and answers one packet at a decision.
+A publisher stays at its node, or goes from node to node with its session; a message is acknowledged
+to it as soon as the broker does.  The subscriber goes from node to node, and answers one packet at
+a decision.
 """
 
 from typing import TYPE_CHECKING
@@ -16,13 +17,18 @@ if TYPE_CHECKING:
 
 
 class Publisher:
-    def __init__(self, cluster: "Cluster", name: str, node: str, qoss: list[int]) -> None:
+    def __init__(
+        self, cluster: "Cluster", name: str, node: str, qoss: list[int], moves: str
+    ) -> None:
         self.cluster = cluster
+        self.moves = list(moves)  # nodes that it goes to
+        self.lasting = bool(moves)
         self.name = name
         self.topic = f"t/{name}"
         self.node = node
         self.qoss = qoss  # of its messages
         self.client: Client | None = None
+        self.ready = False
         self.sent = 0
         self.waiting: dict[int, bool] = {}  # number of a message -> PUBREC came
         self.acknowledged: set[int] = set()
@@ -34,21 +40,41 @@ class Publisher:
 
     def connect(self) -> None:
         self.side.enter()
+        self.ready = False
         self.client = self.side.world.open()
-        self.client.send(p.connect(self.name, 4))
+        self.client.send(p.connect(self.name, 4, clean=not self.lasting))
         self.side.leave()
 
     def enabled(self) -> list[str]:
         if self.client is None:
-            return [f"{self.name}+"] if self.side.node is not None else []
+            to = self.moves[0] if self.moves else self.node
+            word = f"{self.name}+{to}" if self.moves else f"{self.name}+"
+            return [word] if self.cluster.sides[to].node is not None else []
+        if self.client.outlet.closed:
+            return [f"{self.name}-"]
+        if not self.ready:
+            return []
+        found = [f"{self.name}-"] if self.moves else []
         room = len(self.waiting) < self.cluster.config.publish_window
-        return [f"{self.name}+"] if self.sent < len(self.qoss) and room else []
+        return [*found, f"{self.name}+"] if self.sent < len(self.qoss) and room else found
 
-    def act(self) -> None:
-        if self.client is None:
+    def act(self, what: str) -> None:
+        if what == "-":
+            self._leave()
+        elif self.client is None:
+            if self.moves:
+                self.node = self.moves.pop(0)
             self.connect()
         else:
             self.publish()
+
+    def _leave(self) -> None:
+        client = self.client
+        self.client = None
+        if client is not None and not client.outlet.closed and self.side.node is not None:
+            self.side.enter()
+            client.lose()
+            self.side.leave()
 
     def publish(self) -> None:
         self.sent += 1
@@ -82,13 +108,16 @@ class Publisher:
     def _on_packet(self, packets: list[Packet]) -> None:
         for packet in packets:
             if packet.type == "CONNACK":
-                # It had a clean start: the broker cannot know these.
+                self.ready = True
                 for number in list(self.waiting):
-                    self.may_double.add(number)
-                    if self.waiting[number]:
-                        del self.waiting[number]
-                    else:
+                    if not packet.session_present:
+                        self.may_double.add(number)  # the broker cannot know it
+                    if not self.waiting[number]:
                         self._send(self._packet(number, True))
+                    elif packet.session_present:
+                        self._send(p.pubrel(number))
+                    else:
+                        del self.waiting[number]
                 continue
             number = packet.pid
             assert number is not None, packet
@@ -102,7 +131,8 @@ class Publisher:
                 self.waiting.pop(number, None)
 
     def idle(self) -> bool:
-        return self.client is not None and self.sent == len(self.qoss) and not self.waiting
+        is_done = self.sent == len(self.qoss) and not self.waiting
+        return self.client is not None and self.ready and is_done
 
 
 class Subscriber:

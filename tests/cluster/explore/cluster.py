@@ -186,7 +186,7 @@ class Cluster:
         self.now = 0.0
         self.sides = {name: Side(self, name, config.skews.get(name, 0.0)) for name in config.nodes}
         self.publishers = [
-            Publisher(self, name, node, list(qoss))
+            Publisher(self, name, node, list(qoss), config.moves if name == "p" else "")
             for name, (node, qoss) in config.publishers.items()
         ]
         self.subscriber = Subscriber(self, "s", config.route)
@@ -285,6 +285,8 @@ class Cluster:
         """
         if self.cuts or self.crashes or self.times or any(event[1] in "|/=!^" for event in events):
             return events
+        if any(publisher.moves for publisher in self.publishers):
+            return events
         subscriber = self.subscriber
         best = events
         for name, side in self.sides.items():
@@ -347,7 +349,7 @@ class Cluster:
         elif one == "s":
             self.subscriber.act(what, rest)
         else:
-            next(each for each in self.publishers if each.name == one).act()
+            next(each for each in self.publishers if each.name == one).act(what)
         self.settle()
 
     def settle(self) -> None:
@@ -509,8 +511,8 @@ class Cluster:
                 wrong.append(f"the store of {side.name} has sessions of nobody")
             notes = {name for name in side.store.notes if name.startswith(NOTES)}
             for name, far in self.sides.items():
-                if "s" in far.world.hub.sessions:
-                    notes.discard(f"{TOOK}{name}/s")  # as long as that node has a session
+                for client_id in far.world.hub.sessions:
+                    notes.discard(f"{TOOK}{name}/{client_id}")  # as long as it has a session
             if notes:
                 wrong.append(f"the store of {side.name} has notes left: {sorted(notes)}")
         return wrong

@@ -13,6 +13,7 @@ class Config:
     publishers: Mapping[str, tuple[str, tuple[int, ...]]] = field(
         default_factory=lambda: {"p": ("a", (1,)), "q": ("b", (1,))}
     )  # name -> node, QoS of its messages
+    moves: str = ""  # where publisher p goes, one node after the other, with its session
     before: int = 0  # messages of each that are in the queue when the exploration begins
     patient: bool = False  # it leaves a node only when it was let in
     adds: str = ""  # a topic that it subscribes to when it is let in for the second time
@@ -334,6 +335,38 @@ CONFIGS = {
         durable=False,
         cuts=(("a", "d"), ("b", "d"), ("c", "d")),
         patient=True,
+    ),
+    # The publisher goes from node to node as well
+    "publisher": Config(
+        "it moves", publishers=_one("a", 2, 2), moves="b", acks="eager", durable=False
+    ),
+    "publisher-third": Config(
+        "it moves to where the subscriber comes from",
+        nodes="abc",
+        publishers=_one("c", 2, 2),
+        moves="a",
+        acks="eager",
+        durable=False,
+    ),
+    "publisher-away": Config(
+        "it moves while its first node is cut off from the source",
+        nodes="abc",
+        publishers=_one("c", 2, 2),
+        moves="b",
+        acks="eager",
+        durable=False,
+        cuts=(("a", "c"),),
+    ),
+    "publisher-four": Config(
+        "both move, between nodes that are cut off from each other",
+        nodes="abcd",
+        route="ba",
+        publishers=_one("d", 2, 2),
+        moves="c",
+        acks="eager",
+        durable=False,
+        patient=True,
+        cuts=(("a", "c"), ("a", "d"), ("b", "c"), ("b", "d")),
     ),
     # Three nodes: the link of source and target breaks, between END and DONE as well
     "doubt-third": Config(

@@ -356,6 +356,9 @@ def state_of(cluster: Cluster) -> Any:
                 sorted(each.acknowledged),
                 sorted(each.may_double),
                 each.client is None,
+                each.ready,
+                each.moves,
+                None if each.client is None else bytes(each.client.outlet.data),
             ]
             for each in cluster.publishers
         ],

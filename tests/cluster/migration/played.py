@@ -421,6 +421,7 @@ class Case(SynchronousTestCase):
 
     b: PlayedNode
     c: PlayedNode
+    d: PlayedNode
 
     @property
     def hub(self) -> Any:

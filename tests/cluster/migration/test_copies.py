@@ -111,6 +111,43 @@ class GivenTests(SourceCase):
         self.c.confirm_all()
         self.assertEqual(len(self.b.told(parcels.END)), 1)
 
+    def test_nor_for_one_to_which_it_had_to_be_sent_again(self) -> None:
+        """The subscriber's session has left the node that it was sent to."""
+        self.begin("bcd")
+        self.c.table(("f" + TOPIC, LASTING), ("cx", 1000 << 1))
+        client = self.connect()
+        client.next("CONNACK")
+        first = self.peer("c").last_n
+        client.send(p.publish(TOPIC, b"1", 1, 1))
+        self.assertEqual(self.give(), [])
+        self.c.cut("x", 5000, "d", [self.segment("c", first)])
+        self.c.confirm_all()
+        self.here.settle()
+        self.assertEqual(self.b.told(parcels.END), [])
+        self.d.confirm_all()
+        self.here.settle()
+        self.assertEqual(len(self.b.told(parcels.END)), 1)
+
+    def test_what_is_sent_again_meanwhile_to_a_node_that_is_away(self) -> None:
+        self.begin("bcd")
+        self.c.table(("f" + TOPIC, LASTING), ("cx", 1000 << 1))
+        client = self.connect()
+        client.next("CONNACK")
+        first = self.peer("c").last_n
+        self.here.lose(self.c)
+        self.here.lose(self.d)
+        client.send(p.publish(TOPIC, b"1", 1, 1))
+        self.assertEqual(len(self.give()), 1)
+        self.b.cut("x", 5000, "d", [self.segment("c", first)])
+        self.more()
+        (body,) = self.b.took(parcels.PENDING)
+        said, data = split(body)
+        (found,) = read_pending("s", said, data, 0.0)
+        self.assertEqual((said["node"], found.direct, found.epoch), ("d", "x", 5000))
+        self.assertEqual(self.b.told(parcels.END), [])
+        self.more()
+        self.assertEqual(len(self.b.told(parcels.END)), 1)
+
     def test_after_a_restart_it_is_known_who_has_published_it(self) -> None:
         self.published(b"1", durable=True)
         self.here.settle()

@@ -115,11 +115,18 @@ class CollectTests(CutsCase):
         self.copies()
         self.assertEqual(self.collect(self.segment("b", self.first), filters=("u",)), [])
 
-    def test_no_copies_of_what_was_direct(self) -> None:
-        """The node that they were taken from sends them again."""
+    def test_copies_of_what_was_direct(self) -> None:
+        """Else what its publisher sent next, which may be a copy as well, would be in front of it.
+
+        The node that they were taken from sends them again, too: the places tell which are which.
+        """
         self.start()
         self.copies(direct=True)
-        self.assertEqual(self.collect(self.segment("b", self.first, since=2000)), [])
+        segment = self.segment("b", self.first, since=2000)
+        found = self.claims.cuts.collect("s", [TOPIC], [segment])
+        places = [place("d", "d1", 7 + n) for n in range(3)]
+        self.assertEqual([each.via for each in found], places)
+        self.assertEqual(self.collect(self.segment("b", self.first, since=1999)), [])
 
     def test_it_is_known_where_each_was_at_first(self) -> None:
         """However often it is sent again."""
