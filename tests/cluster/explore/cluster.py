@@ -9,7 +9,7 @@ from collections import deque
 from random import Random
 from typing import Any
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.migration.cuts import NOTE as CUT_NOTE
 from mhub.cluster.migration.exchange import TOOK
 from mhub.cluster.migration.intakes import CLOSED, GATES
@@ -28,20 +28,20 @@ from tests.core.world import START, World
 
 INVISIBLE = frozenset(
     {
-        parcels.PING,
-        parcels.PONG,
-        parcels.MEMBERS,
-        parcels.SUMS,
-        parcels.HAVE,
-        parcels.RETAINED,
-        parcels.FILLED,
+        frames.PING,
+        frames.PONG,
+        frames.MEMBERS,
+        frames.SUMS,
+        frames.HAVE,
+        frames.RETAINED,
+        frames.FILLED,
     }
 )
 
 NOTES = (TOOK, ENDED_NOTE, CUT_NOTE, GATES, CLOSED, ARRIVING)
 """Notes of sessions that migrate begin so."""
 
-KINDS = {value: name for name, value in vars(parcels).items() if name.isupper()}
+KINDS = {value: name for name, value in vars(frames).items() if name.isupper()}
 
 Frame = tuple[int, bytes]
 
@@ -228,11 +228,7 @@ class Cluster:
         """All that happens by itself, in a fixed order."""
         for _ in range(10_000):
             self.settle()
-            found = [
-                event
-                for event in self.enabled()
-                if event[1] in ">|*^=" or event == "s."
-            ]
+            found = [event for event in self.enabled() if event[1] in ">|*^=" or event == "s."]
             if not found:
                 return
             self.do(found[0])
@@ -496,7 +492,6 @@ class Cluster:
             wrong.append("the subscriber waits")
         wrong += [f"{each.name} waits" for each in self.publishers if not each.idle()]
         return wrong
-
 
     def _left_behind(self, side: Side) -> list[str]:
         """What a session that is gone has left in memory or in the store."""
