@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mhub.cluster import parcels
 from mhub.cluster.member import Member
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.peer import read_record, record_of
+from mhub.core.channel_records import read_record, record_of
 from mhub.core.retained import bucket_of
 from mhub.wire.publish import Publish
 

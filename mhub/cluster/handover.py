@@ -69,7 +69,7 @@ class Handover:
             self._fewest,
             len(node.channels),
             node.claims.progress,
-            sum(member.peer.queued for member in node.members.values()),
+            sum(member.peer.outgoing.queued for member in node.members.values()),
         )
 
     def _forget(self) -> bool:
@@ -83,9 +83,9 @@ class Handover:
     def left(self) -> str:
         """What could not be handed over, for the log."""
         members = self._node.members.values()
-        queued = {member.name: member.peer.queued for member in members if member.peer.queued}
+        queued = {each.name: each.peer.outgoing.queued for each in members}
         parts = [f"{len(self._node.hub.sessions)} sessions"]
-        parts += [f"{count} messages for node {name}" for name, count in queued.items()]
+        parts += [f"{count} messages for node {name}" for name, count in queued.items() if count]
         away = sorted(member.name for member in members if not member.peer.up)
         if away:
             parts.append(f"not linked: {', '.join(away)}")

@@ -24,11 +24,12 @@ from mhub.cluster.migration.claims import Claims
 from mhub.cluster.offers import Offers
 from mhub.cluster.parcels import pack, unpack
 from mhub.cluster.tables import Tables
+from mhub.core.channel_records import Entry
 from mhub.core.connection import Connection
 from mhub.core.hub import Hub
 from mhub.core.journal import Row
 from mhub.core.limits import Limits
-from mhub.core.peer import Entry, Peer
+from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.session import Session
 from mhub.wire.errors import ProtocolFault
@@ -219,9 +220,9 @@ class Node:
         channel.send(
             parcels.GREET,
             pack(
-                life=peer.life,
-                heard=[peer.heard_life, peer.capped(peer.safe_n)],
-                table=[member.instance, peer.table_heard],
+                life=peer.outgoing.epoch,
+                heard=[peer.incoming.epoch, peer.incoming.confirmable()],
+                table=[member.instance, peer.table_received],
             ),
         )
         self._end_turn()
@@ -268,7 +269,7 @@ class Node:
         member.heard_at = now
         if member.state == SUSPECT:
             self._turn(member, UP if member.whole() else SYNCING, "")
-            member.peer.patient = True
+            member.peer.suspected = False
         try:
             self._dispatch(member, kind, body, now)
         except (ProtocolFault, KeyError, TypeError, ValueError, IndexError) as error:
@@ -281,7 +282,7 @@ class Node:
         if not member.greeted and kind != parcels.GREET:
             raise ValueError("it comes before the greeting")
         if kind == parcels.PUBLISHES:
-            member.peer.take(body, now)
+            member.peer.incoming.take(body, now)
         elif kind == parcels.CONFIRM:
             member.peer.confirmed(body)
         else:
@@ -366,7 +367,7 @@ class Node:
             return
         if silent_s >= settings.suspect_s and member.state in (UP, SYNCING):
             self._turn(member, SUSPECT, f"nothing heard for {silent_s:.0f} s")
-            member.peer.be_impatient()
+            member.peer.suspect()
         if now - member.pinged_at >= settings.heartbeat_s:
             member.pinged_at = now
             self.send(member, parcels.PING, pack(at=now))
@@ -487,9 +488,10 @@ class Node:
 
     def holding(self) -> int:
         """How much is here that others should have first: sessions, and messages for them."""
-        if not any(member.peer.up for member in self.members.values()):
+        up = [member.peer for member in self.members.values() if member.peer.up]
+        waiting = sum(peer.outgoing.queued for peer in up)
+        if not up:
             return 0
-        waiting = sum(member.peer.queued for member in self.members.values() if member.peer.up)
         return self.claims.left() + waiting + self.claims.cuts.pending()
 
     def empty(self) -> bool:
@@ -498,7 +500,7 @@ class Node:
             not self.hub.sessions
             and not self.claims.sources
             and not self.claims.cuts.pending()
-            and not any(member.peer.queued for member in self.members.values())
+            and not any(member.peer.outgoing.queued for member in self.members.values())
         )
 
     def leave(self) -> None:

@@ -9,8 +9,8 @@ import json
 from typing import Any, Final
 
 # These two as well, so that all kinds have their names here.
-from mhub.core.peer import CONFIRM as CONFIRM
-from mhub.core.peer import PUBLISHES as PUBLISHES
+from mhub.core.channel_records import CONFIRM as CONFIRM
+from mhub.core.channel_records import PUBLISHES as PUBLISHES
 from mhub.wire.primitives import malformed
 
 GREET: Final = 3  # where each side stands: lines and table

@@ -87,7 +87,7 @@ class ClusterService(Service):
         )
         self._peers.local_first = settings.shared == "local-first"
         self._peers.suback_waits = settings.suback_waits
-        self._peers.sessions = settings.sessions
+        self._peers.table.sessions = settings.sessions
         hub.retained.tombstone_s = settings.tombstone_s
         hub.join(self._peers)
         self._ticks = LoopingCall(self._tick)
@@ -238,7 +238,7 @@ class ClusterService(Service):
             "ready": self._ready,
             "leaving": self.node.leaving,
             "address": settings.address,
-            "routes": self._peers.routes,
+            "routes": self._peers.table.routes,
             "clients": len(self._hub.sessions),
             "refused": self._hub.stats.publish_refused_peer,
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
@@ -257,17 +257,17 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         "address": member.address,
         "version": member.version,
         "latency_ms": round(member.latency_s * 1000, 3) if member.latency_s >= 0 else None,
-        "queued_messages": peer.queued,
-        "queued_bytes": peer.queued_bytes + peer.queued_bytes_qos0,
+        "queued_messages": peer.outgoing.queued,
+        "queued_bytes": peer.outgoing.queued_bytes + peer.outgoing.queued_bytes_qos0,
         "routes": len(peer.routes),
         "clients": len(peer.clients),
         "since_s": round(now - member.since, 1),
-        "sent": peer.messages_sent,
-        "received": peer.messages_received,
-        "dropped": peer.dropped_qos0 + peer.dropped_full,
-        "dropped_qos0": peer.dropped_qos0,
-        "dropped_full": peer.dropped_full,
-        "refused": peer.refused,
+        "sent": peer.counters.messages_sent,
+        "received": peer.counters.messages_received,
+        "dropped": peer.counters.dropped_qos0 + peer.counters.dropped_full,
+        "dropped_qos0": peer.counters.dropped_qos0,
+        "dropped_full": peer.counters.dropped_full,
+        "refused": peer.counters.refused,
         "calls_failed": failures,
         "next_call_s": round(wait_s, 1) if member.channel is None else None,
         "note": note,

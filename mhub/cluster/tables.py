@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mhub.cluster import parcels
 from mhub.cluster.member import Member
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.peers import CLIENT
+from mhub.core.table import CLIENT
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
@@ -31,7 +31,7 @@ class Tables:
         """A link is up; the other side has the table of `instance` up to a number."""
         peers = self._node.peers
         peer = member.peer
-        if instance == self._node.settings.instance and peers.since(number) is not None:
+        if instance == self._node.settings.instance and peers.table.since(number) is not None:
             peer.told = number
             peer.knows = number
             # Also if there is no change: it says that this is all.
@@ -42,7 +42,7 @@ class Tables:
     def tell(self, member: Member) -> None:
         peers = self._node.peers
         peer = member.peer
-        changes = peers.since(peer.told)
+        changes = peers.table.since(peer.told)
         if changes is None:
             self._tell_all(member)
             return
@@ -53,17 +53,17 @@ class Tables:
             at = to
         if not changes:
             self._node.send(member, parcels.TABLE, pack(at=at, to=at, set=[]))
-        peer.told = peers.number
+        peer.told = peers.table.number
 
     def _tell_all(self, member: Member) -> None:
         peers = self._node.peers
-        parts = list(_parts([name, value] for name, value in peers.table.items())) or [[]]
+        parts = list(_parts([name, value] for name, value in peers.table.names.items())) or [[]]
         for index, part in enumerate(parts):
-            to = peers.number if index == len(parts) - 1 else -1
+            to = peers.table.number if index == len(parts) - 1 else -1
             at = -1 if index else -2  # the first of them, and others
-            body = pack(at=at, to=to, set=part, number=peers.number)
+            body = pack(at=at, to=to, set=part, number=peers.table.number)
             self._node.send(member, parcels.TABLE, body)
-        member.peer.told = peers.number
+        member.peer.told = peers.table.number
         member.peer.knows = 0
 
     def again(self, member: Member, body: bytes) -> None:
@@ -73,7 +73,7 @@ class Tables:
 
     def restarted(self, member: Member) -> None:
         """It is another process than before: what was heard of its table is of the old one."""
-        member.peer.table_heard = -1  # so it sends all of it
+        member.peer.table_received = -1  # so it sends all of it
         if member.peer.expected_of != member.instance:
             member.peer.expected = {}
 
@@ -84,7 +84,7 @@ class Tables:
         if at == -2:
             member.stale = dict.fromkeys(peer.routes)
             member.stale.update({CLIENT + client_id: None for client_id in peer.clients})
-        elif at >= 0 and at != peer.table_heard:
+        elif at >= 0 and at != peer.table_received:
             self._node.send(member, parcels.AGAIN, b"{}")
             return
         peers = self._node.peers
@@ -95,18 +95,16 @@ class Tables:
                 number += 1
             else:
                 stale.pop(name, None)
-            if not peers.is_outdated(peer, str(name), int(value), number):
+            if not peer.is_outdated(str(name), int(value), number):
                 peers.learn(peer, str(name), int(value))
         if to < 0:
             return
         if stale is not None:
             for name in stale:
-                if not peers.is_outdated(peer, name, 0, to):
+                if not peer.is_outdated(name, 0, to):
                     peers.learn(peer, name, 0)
             member.stale = None
-        peers.came_to(peer, to)
-        peer.table_heard = to
-        peer.confirm_due = True
+        peer.table_reached(to)
         if not member.has_table:
             member.has_table = True
             self._node.settled(member)

@@ -19,7 +19,6 @@ from mhub.core.connection import Connection
 from mhub.core.journal import Row
 from mhub.core.ledger import Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
-from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, Events, Journal
 from mhub.core.publishing import Publishing
@@ -79,8 +78,6 @@ class Hub:
         self.ledger: Ledger | None = None
         self.journal: Journal | None = None
         self.peers: Peers | None = None
-        self.source: Peer | None = None  # whose message is at hand; None: of a client here
-        self.source_controls = ""  # of a copy: what the control records in front of it say
         self.store_state = "none"
         self.durable = 0  # the number of the last batch that is safe
         self.behind = False  # the store does not keep up
@@ -192,7 +189,7 @@ class Hub:
     def join(self, peers: Peers) -> None:
         """From now on, this hub is one of several."""
         self.peers = peers
-        self.router.peers = peers
+        self.router.table = peers.table
         self.retained.count_for_peers()
 
     def book(self) -> Ledger:
@@ -465,7 +462,8 @@ class Hub:
         if expiry_s != NEVER:
             session.ends_at = self.now + expiry_s
         if self.peers is not None:
-            self.peers.own(session.client_id, self.peers.own_epoch(session.client_id), False)
+            table = self.peers.table
+            table.own(session.client_id, table.own_epoch(session.client_id), False)
         if session.sid:
             self.book().session(session)
         session.hand_over(None, False)
@@ -478,7 +476,7 @@ class Hub:
         if self.peers is not None and session.shares:
             for subscription in session.subscriptions.values():
                 if subscription.group is not None:
-                    self.peers.group_changed(subscription.group)
+                    self.peers.table.group_changed(subscription.group)
 
     def end_session(self, session: Session) -> None:
         """Forget a session; a will that was still delayed goes out now."""

@@ -49,6 +49,12 @@ class Keeping:
         self.record: MessageRecord | None = None  # if it was stored once for several
         self.waiter: Connection | None = None  # the sender's, that waits
 
+    def arrived(self) -> None:
+        """One peer less to wait for."""
+        self.remote -= 1
+        if self.remote == 0 and self.waiter is not None:
+            self.waiter.release()
+
     def free(self, durable: int) -> bool:
         return self.remote == 0 and (self.unsettled == 0 or self.batch <= durable)
 
@@ -132,12 +138,12 @@ class Ledger:
         batch.size_bytes += OVERHEAD + len(row.body)
         batch.urgent = True
 
-    def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", spoken: str) -> None:
+    def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", addressed: str) -> None:
         """A message for a peer to keep; all of its line comes back at the start."""
         self._add(sid, n, delivery)
         record = delivery.record
         if record is not None:
-            record.share = spoken
+            record.share = addressed
             record.pid = 1  # as if in flight: so it is at hand when the hub starts
 
     def _add(self, sid: int, seq: int, delivery: "Delivery") -> None:

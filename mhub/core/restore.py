@@ -3,14 +3,15 @@
 from collections.abc import Callable
 from typing import Final
 
+from mhub.core.channel_records import read_addressed
 from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.journal import Contents, StoredSession, publish_of
 from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
-from mhub.core.peer import Entry, Origin
-from mhub.core.peers import CLOCK, FILTER, SHARE, Peers
+from mhub.core.peers import CLOCK, Peers
 from mhub.core.session import STATE_LOST, Session
+from mhub.core.table import FILTER, SHARE
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
@@ -40,19 +41,19 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             continue
         if stored.record.client_id.startswith(PEER):
             if hub.peers is not None:
-                _line(hub, hub.peers, stored, contents.notes, ledger.epoch)
+                _channel(hub, hub.peers, stored, contents.notes, ledger.epoch)
             continue
         session = revive(hub, stored, limits_of(stored.record.listener))
         session.sid = sid
         session.last_seq = stored.last_seq
         session.state_lost = STATE_LOST + session.client_id in contents.notes
         _put(hub, session)
-        if hub.peers is not None and hub.peers.sessions:
+        if hub.peers is not None and hub.peers.table.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)
             session.last_pid = hub.peers.first_pid(session.client_id)
             newest = hub.sessions[session.client_id]
-            hub.peers.own(session.client_id, newest.epoch, False)
+            hub.peers.table.own(session.client_id, newest.epoch, False)
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
         _messages(session, stored, ledger.epoch)
@@ -84,18 +85,12 @@ def _put(hub: Hub, session: Session) -> None:
     hub.sessions[session.client_id] = session
 
 
-def _line(
+def _channel(
     hub: Hub, peers: Peers, stored: StoredSession, notes: dict[str, str], epoch: float
 ) -> None:
     """A peer, with the messages that were kept for it and what its lasting sessions want."""
     name = stored.record.client_id[len(PEER) :]
-    life, _, reserved = notes.get("line/" + name, "").partition(" ")
-    heard = notes.get("heard/" + name, "")
-    peer = peers.recall(name, stored.record.sid, life or hub.token(), int(reserved or 0), heard)
-    peer.reserve()
-    for item in notes.get("early/" + name, "").split():
-        early_n, _, early_life = item.partition("/")
-        peer.early[int(early_n)] = early_life
+    peer = peers.recall(name, stored.record.sid, notes)
     for record in stored.subscriptions:
         kind = SHARE if record.name.startswith("$share/") else FILTER
         peers.learn_again(peer, kind + record.name)
@@ -106,19 +101,10 @@ def _line(
             hub.events.crashed(f"a stored message for node {name}", error)
             hub.book().forget(row.record)
             continue
-        keeping = keeping_of(message)
-        keeping.unsettled = 1
-        kind, sender, node, life, n, controls, *names = row.record.share.split("\n")
-        entry = Entry(row.record.seq, message, kind == "+", names or None)
+        entry = read_addressed(row.record.seq, message, row.record.share)
         entry.record = row.record
-        entry.is_control = kind == "!"
-        if kind == "=":
-            entry.direct, entry.epoch, entry.via = names[0], int(names[1]), "\n".join(names[2:])
-            entry.shares = None
-        message.sender = sender
-        if node:
-            entry.origin = Origin(node, life, int(n), controls)
-        peers.revive(peer, entry)
+        keeping_of(message).unsettled = 1
+        peer.outgoing.revive(entry)
 
 
 def revive(hub: Hub, stored: StoredSession, limits: Limits) -> Session:

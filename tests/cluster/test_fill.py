@@ -6,7 +6,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster.fill import AT_ONCE, PART_BYTES
 from mhub.cluster.parcels import FILLED, HAVE, PUBLISHES, RETAINED, SUMS, TABLE
-from mhub.core.peer import read_record, record_of
+from mhub.core.channel_records import read_record, record_of
 from mhub.core.retained import BUCKETS, bucket_of
 from mhub.wire.publish import Publish, topic_field
 from tests.cluster.far import Here

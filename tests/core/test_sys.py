@@ -143,8 +143,8 @@ class Cluster(Case):
         publisher = self.world.client("p")
         publisher.publish("t/1", b"12345", 1)
         publisher.publish("t/2", b"12345")
-        peers.peers["b"].messages_received = 5
-        peers.peers["c"].messages_doubled = 1
+        peers.peers["b"].counters.messages_received = 5
+        peers.peers["c"].counters.messages_doubled = 1
         self.world.wait(0.5)
         told = {
             name.removeprefix("$SYS/broker/cluster/"): v for name, v in self.told(listener).items()
@@ -172,9 +172,9 @@ class Cluster(Case):
         publisher = self.world.client("p")
         publisher.publish("t/1", b"12345")
         publisher.publish("t/1", b"12345", 1)
-        peers.peers["b"].messages_received = 5
-        peers.peers["b"].messages_doubled = 1
-        peers.peers["c"].dropped_full = 2
+        peers.peers["b"].counters.messages_received = 5
+        peers.peers["b"].counters.messages_doubled = 1
+        peers.peers["c"].counters.dropped_full = 2
         before = self.world.hub.sys.cluster_values(peers)
         peers.peers["b"].unlinked()
         for name in ("b", "c"):

@@ -8,10 +8,10 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.core.channel_records import Entry
 from mhub.core.journal import Batch, Contents, Row
 from mhub.core.ledger import Ledger
 from mhub.core.limits import Limits
-from mhub.core.peer import Entry
 from mhub.store.contract import StoreBroken, StoreError, StoreTaken
 from mhub.store.keeper import Keeper
 from mhub.store.memory import MemoryStore
@@ -181,7 +181,7 @@ class OpenTests(KeeperCase):
         ledger = self.world.hub.book()
         sid = ledger.line("b")
         entry = Entry(1, Publish(b"t", b"x", 1, False), True, None)
-        ledger.keep_for_peer(sid, 1, entry, entry.spoken())
+        ledger.keep_for_peer(sid, 1, entry, entry.addressed())
         self.world.hub.flush()
         self.begin()
         self.successResultOf(self.open())

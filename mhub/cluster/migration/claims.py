@@ -28,8 +28,8 @@ from mhub.cluster.parcels import pack
 from mhub.core.connection import WAITING, Connection
 from mhub.core.delivery import Delivery
 from mhub.core.journal import Row
-from mhub.core.peers import CLIENT
 from mhub.core.session import Session
+from mhub.core.table import CLIENT
 from mhub.wire import reasons
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Claims:
             target = self._claim(client_id)
             target.connection = connection
             connection.epoch = target.epoch
-            node.peers.own(client_id, target.epoch, True)
+            node.peers.table.own(client_id, target.epoch, True)
             if not self._has_to_wait(target):
                 del self.targets[client_id]
                 self._take_up(client_id)
@@ -137,7 +137,7 @@ class Claims:
         target.offers = {}
         target.wait()
         waits = target.connection is not None and target.connection.state == WAITING
-        node.peers.own(target.client_id, target.epoch, waits)
+        node.peers.table.own(target.client_id, target.epoch, waits)
         if target.state == OPENING:
             target.handle("again")
 
@@ -145,7 +145,7 @@ class Claims:
         """A node that drains offers a session, though its client is not there."""
         if client_id not in self.targets and client_id not in self.node.hub.sessions:
             target = self._claim(client_id)
-            self.node.peers.own(client_id, target.epoch, False)
+            self.node.peers.table.own(client_id, target.epoch, False)
 
     def _has_to_wait(self, target: Target) -> bool:
         client_id = target.client_id
@@ -217,7 +217,7 @@ class Claims:
     def check_opening(self, target: Target) -> None:
         for member in self.node.channels.values():
             peer = member.peer
-            if peer.up and peer.patient and member.name not in target.marked:
+            if peer.responds() and member.name not in target.marked:
                 return
         target.handle("marked")
 
@@ -266,7 +266,7 @@ class Claims:
         elif session is None:
             self._announce(client_id)
         else:
-            node.peers.own(client_id, session.epoch, False)
+            node.peers.table.own(client_id, session.epoch, False)
             if session.sid:
                 node.hub.book().session(session)
             session.rest(node.hub.now)
@@ -308,13 +308,13 @@ class Claims:
         if session is None:
             self._announce(client_id)
         else:
-            self.node.peers.own(client_id, session.epoch, False)
+            self.node.peers.table.own(client_id, session.epoch, False)
         self._go_on_with(target)
 
     def _announce(self, client_id: str) -> None:
         """What is here of a client that has no session here."""
         epoch = max((each.session.epoch for each in self.late.of(client_id)), default=0)
-        self.node.peers.announce(CLIENT + client_id, epoch << 1)
+        self.node.peers.table.announce(CLIENT + client_id, epoch << 1)
 
     def _go_on_with(self, target: Target) -> None:
         """A claim is over: answer those who have offered, and go on with what is here."""
@@ -399,7 +399,7 @@ class Claims:
             self.node.send(member, kind, body)
 
     def tell_table(self, member: Member) -> None:
-        if member.peer.told < self.node.peers.number and member.greeted:
+        if member.peer.told < self.node.peers.table.number and member.greeted:
             self.node.tables.tell(member)
 
     def instance_of(self, name: str) -> str:
@@ -444,7 +444,7 @@ class Claims:
             # them that the subscriptions are gone.
             if not self.cuts.has_switched(session.client_id, given.epoch):
                 target = self.node.members[given.to].peer
-                target.put_control(session.client_id, records.mark(given.epoch, False))
+                target.outgoing.put_control(session.client_id, records.mark(given.epoch, False))
                 self.cuts.remember(session.client_id, given.epoch, session.began)
                 older = {*self.older(session.client_id)} - {given.to}
                 self.cuts.close(session.client_id, session.began, older)
@@ -483,7 +483,7 @@ class Claims:
         target = self.targets.get(client_id)
         if target is not None:
             live = target.connection is not None and target.connection.state == WAITING
-            peers.own(client_id, target.epoch, live)
+            peers.table.own(client_id, target.epoch, live)
             self.check(target)
         elif client_id not in self.node.hub.sessions:
             ledger = self.node.hub.ledger
@@ -582,7 +582,7 @@ class Claims:
                 self._lose_if_later(client_id, highest)
         self.late.look()
         self.cuts.look()
-        for name in [name for name in self.node.peers.table if name.startswith(CLIENT)]:
+        for name in [name for name in self.node.peers.table.names if name.startswith(CLIENT)]:
             client_id = name[len(CLIENT) :]
             if client_id not in hub.sessions and client_id not in self.targets:
                 self._announce(client_id)

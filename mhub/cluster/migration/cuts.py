@@ -19,9 +19,9 @@ from mhub.cluster.migration.frames import CLOSED, marks_in
 from mhub.cluster.migration.intake import Intake
 from mhub.cluster.migration.segments import Gate, Segment, place, segments_of
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.peer import Entry
-from mhub.core.peers import CLIENT, FILTER, LASTING, WANTED
+from mhub.core.channel_records import Entry
 from mhub.core.session import Session
+from mhub.core.table import CLIENT, FILTER, LASTING, WANTED
 from mhub.wire.topics import matches
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ class Cuts:
             # It was here before: what was to be said then is a part of what is to be said now.
             for name in earlier.waits.keys() & given.waits.keys():
                 del earlier.waits[name]
-                self._node.peers.peers[name].release_confirm(earlier.why)
+                self._node.peers.peers[name].incoming.release_confirm(earlier.why)
             self._note(earlier)
         self._add(given)
         for name in given.waits:
@@ -111,7 +111,7 @@ class Cuts:
         self._claims.has_switched(member.name, client_id, epoch)
         for given in list(self._given_of.get(client_id, ())):
             if given.epoch <= epoch and given.waits.pop(member.name, None) is not None:
-                member.peer.release_confirm(given.why)
+                member.peer.incoming.release_confirm(given.why)
                 self._note(given)
 
     def _note(self, given: Given) -> None:
@@ -170,11 +170,11 @@ class Cuts:
                 epoch=epoch,
                 began=began,
                 to=self._node.name,
-                table=[self._node.settings.instance, self._node.peers.number],
+                table=[self._node.settings.instance, self._node.peers.table.number],
                 filters=filters,
                 segments=segments,
                 old=self._claims.older(client_id),
-                held=self._node.peers.own_epoch(client_id),
+                held=self._node.peers.table.own_epoch(client_id),
             ),
         )
 
@@ -230,8 +230,8 @@ class Cuts:
         gap = any(self._has_gap(client_id, began, segment) for segment in segments)
         for entry in self.collect(client_id, filters, segments):
             is_safe = entry.record is not None or entry.keeping is None
-            peer.put_direct(client_id, epoch, entry.message, is_safe, entry.via)
-        peer.put_control(client_id, records.mark(epoch, gap))
+            peer.outgoing.put_direct(client_id, epoch, entry.message, is_safe, entry.via)
+        peer.outgoing.put_control(client_id, records.mark(epoch, gap))
         holders = [m.name for m in node.members.values() if client_id in m.peer.clients]
         self.close(client_id, began, {*said["old"], *holders} - {to})
         self._claims.intakes.closed(node.name, client_id, began)
@@ -247,7 +247,7 @@ class Cuts:
     ) -> None:
         """What the table of the node with the session says, or will say when it comes."""
         peer = member.peer
-        if member.is_current() and (member.instance != instance or peer.table_heard >= number):
+        if member.is_current() and (member.instance != instance or peer.table_received >= number):
             return
         peers = self._node.peers
         held = max(peer.clients.get(client_id, 0), epoch << 1)
@@ -259,7 +259,8 @@ class Cuts:
         """Older sessions get nothing more from this node."""
         for name in sorted(names):
             if name in self._node.members:
-                self._node.members[name].peer.put_control(client_id, records.close(began))
+                channel = self._node.members[name].peer.outgoing
+                channel.put_control(client_id, records.close(began))
 
     def collect(self, client_id: str, filters: list[str], segments: list[Segment]) -> list[Entry]:
         """What is for a session in our channels to where it was, and did not get there in time."""
@@ -277,8 +278,8 @@ class Cuts:
         if peer is None:
             return found, False
         is_open = segment.was_open
-        is_known = peer.life == segment.life
-        for entry in peer.unconfirmed():
+        is_known = peer.outgoing.epoch == segment.life
+        for entry in peer.outgoing.unconfirmed():
             if is_known and (entry.n <= segment.position or entry.n in segment.early):
                 continue
             if entry.is_control:
@@ -291,24 +292,24 @@ class Cuts:
                 origin = entry.origin
                 is_for_it = marks_in(origin.controls).get(client_id, 0) != CLOSED
                 if entry.plain and is_for_it and _matches(filters, entry):
-                    found.append(_again(entry, place(origin.node, origin.life, origin.n)))
+                    found.append(_again(entry, place(origin.node, origin.channel_epoch, origin.n)))
             elif entry.direct:
-                is_for_it = entry.direct == client_id and entry.epoch == segment.since
+                is_for_it = entry.direct == client_id and entry.session_epoch == segment.since
                 if is_for_it and not is_open and entry.origin is None:
                     found.append(_again(entry, entry.via))
             elif entry.plain and is_open and _matches(filters, entry):
-                found.append(_again(entry, place(self._node.name, peer.life, entry.n)))
+                found.append(_again(entry, place(self._node.name, peer.outgoing.epoch, entry.n)))
         return found, is_open
 
     def _has_gap(self, client_id: str, began: int, segment: Segment) -> bool:
         """Whether something is missing: it was confirmed, there was a gap already, or what came
         next was for another session."""
         peer = self._node.peers.peers.get(segment.node)
-        if peer is None or peer.life != segment.life:
+        if peer is None or peer.outgoing.epoch != segment.life:
             return False
-        if peer.settled_n > segment.position:
+        if peer.outgoing.confirmed_n > segment.position:
             return True
-        switches = [each for each in peer.unconfirmed() if _is_switch(each, client_id)]
+        switches = [each for each in peer.outgoing.unconfirmed() if _is_switch(each, client_id)]
         for entry in [each for each in switches if each.n > segment.position]:
             body = entry.message.payload
             if body[:1] == records.CLOSE:
@@ -325,7 +326,7 @@ class Cuts:
             peer = self._node.peers.peers.get(segment.node)
             if peer is None or segment.was_open:
                 continue
-            switches = [each for each in peer.unconfirmed() if _is_switch(each, client_id)]
+            switches = [each for each in peer.outgoing.unconfirmed() if _is_switch(each, client_id)]
             if any(_opens(each, segment) for each in switches):
                 first = index
         return segments[first:]
@@ -360,7 +361,7 @@ class Cuts:
                 member = self._node.members.get(name)
                 if member is not None and member.state == UP and now - member.since >= PATIENCE_S:
                     del given.waits[name]
-                    member.peer.release_confirm(given.why)
+                    member.peer.incoming.release_confirm(given.why)
             if given.why in self.given:
                 self._note(given)
 
@@ -391,8 +392,9 @@ class Cuts:
             peer = self._node.peers.peers.get(name)
             here = [each for each in segments if each.node == self._node.name]
             if peer is not None and here:
-                is_known = all(each.life == peer.heard_life for each in here)
-                peer.hold_confirm(why, min(each.position for each in here) if is_known else 0)
+                is_known = all(each.life == peer.incoming.epoch for each in here)
+                position = min(each.position for each in here) if is_known else 0
+                peer.incoming.hold_confirm(why, position)
 
 
 def _is_switch(entry: Entry, client_id: str) -> bool:

@@ -126,7 +126,7 @@ class Exchange:
         member = self._node.members.get(name)
         if member is not None:
             self._claims.tell_table(member)
-            number = self._node.peers.number
+            number = self._node.peers.table.number
             self._claims.tell(name, parcels.DONE, client=client_id, epoch=epoch, table=number)
         session = self._node.hub.sessions.get(client_id)
         if session is not None:

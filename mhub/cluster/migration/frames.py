@@ -9,7 +9,14 @@ from typing import Any, Final
 
 from mhub.cluster.migration import records
 from mhub.cluster.parcels import pack, unpack
-from mhub.core.peer import Entry, Origin, Peer, read_record, record_of
+from mhub.core.channel_records import (
+    Entry,
+    Origin,
+    read_special,
+    record_of,
+    special_of,
+)
+from mhub.core.peer import Peer
 from mhub.wire.publish import topic_field
 
 CLOSED: Final = -1
@@ -32,7 +39,7 @@ def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
     """
     marks: dict[str, int] = {}
     found = []
-    for entry in peer.unconfirmed():
+    for entry in peer.outgoing.unconfirmed():
         if entry.is_control:
             name = entry.message.topic_data.decode("utf-8")
             if entry.message.payload[:1] == records.MARK:
@@ -40,11 +47,10 @@ def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
             elif entry.message.payload[:1] == records.CLOSE:
                 marks[name] = CLOSED
         elif entry.message.sender == client_id:
-            copy = Entry(entry.n, entry.message, entry.plain, entry.shares)
-            copy.direct = entry.direct
-            copy.epoch = entry.epoch
-            copy.via = entry.via
-            copy.origin = entry.origin or Origin(node, peer.life, entry.n, json.dumps(marks))
+            copy = entry.copy()
+            if copy.origin is None:
+                epoch = peer.outgoing.epoch
+                copy.origin = Origin(node, epoch, entry.n, json.dumps(marks))
             found.append(copy)
     return found
 
@@ -56,28 +62,18 @@ def marks_in(controls: str) -> dict[str, int]:
 
 def pending_of(client_id: str, epoch: int, peer: Peer, copies: list[Entry]) -> bytes:
     now = peer.hub.now
-    places = []
-    for copy in copies:
-        origin = copy.origin
-        assert origin is not None
-        place = [origin.node, origin.life, origin.n, origin.controls]
-        places.append([*place, copy.direct, copy.epoch, copy.via])
-    data = b"".join([record_of(e.message, e.plain, e.shares, now) for e in copies])
-    return with_data(data, client=client_id, epoch=epoch, node=peer.name, origins=places)
+    data = [special_of(e) + record_of(e.message, e.plain, e.shares, now) for e in copies]
+    return with_data(b"".join(data), client=client_id, epoch=epoch, node=peer.name)
 
 
-def read_pending(client_id: str, said: dict[str, Any], data: bytes, now: float) -> list[Entry]:
+def read_pending(client_id: str, data: bytes, now: float) -> list[Entry]:
     found = []
     pos = 0
-    for node, life, n, controls, direct, epoch, via in said["origins"]:
-        message, plain, shares, pos = read_record(data, pos, now)
+    while pos < len(data):
+        copy, pos = read_special(data, pos, now)
+        message = copy.message
         message.sender = client_id
         message.topic = message.topic_data.decode("utf-8")
         message.topic_field = topic_field(message.topic_data)
-        copy = Entry(0, message, plain, shares)
-        copy.origin = Origin(str(node), str(life), int(n), str(controls))
-        copy.direct = str(direct)
-        copy.epoch = int(epoch)
-        copy.via = str(via)
         found.append(copy)
     return found

@@ -10,8 +10,8 @@ from mhub.cluster.migration.queues import delivery_of
 from mhub.cluster.migration.source import DOUBT, ENDED, LATE, Source
 from mhub.cluster.migration.target import ARRIVING
 from mhub.core.journal import Row
-from mhub.core.peers import CLIENT
 from mhub.core.session import Session
+from mhub.core.table import CLIENT
 
 if TYPE_CHECKING:
     from mhub.cluster.migration.claims import Claims
@@ -38,7 +38,7 @@ class Late:
             return
         highest = self._claims.holders.highest(client_id)
         if highest is not None:
-            highest.peer.put_control(client_id, body)
+            highest.peer.outgoing.put_control(client_id, body)
 
     def relayed(self, client_id: str, body: bytes) -> None:
         """Late entries came: the session may be here, on its way, or elsewhere."""
@@ -50,11 +50,11 @@ class Late:
         highest = self._claims.holders.highest(client_id)
         if session is None:
             if highest is not None:
-                highest.peer.put_control(client_id, body)
+                highest.peer.outgoing.put_control(client_id, body)
             return
         source = self._claims.sources.get(session)
         if source is not None and source.state in (ENDED, DOUBT) and highest is not None:
-            highest.peer.put_control(client_id, body)  # and here, in case that it stays
+            highest.peer.outgoing.put_control(client_id, body)  # and here, in case that it stays
         clock_s = self._claims.time_of_day()
         for row in records.relayed(body):
             session.enqueue(delivery_of(session, row, clock_s))
@@ -68,7 +68,7 @@ class Late:
         if self._node.hub.sessions.get(client_id) is session:
             del self._node.hub.sessions[client_id]
             if client_id not in self._claims.targets:
-                self._node.peers.announce(CLIENT + client_id, session.epoch << 1)
+                self._node.peers.table.announce(CLIENT + client_id, session.epoch << 1)
 
     def ended(self, source: Source) -> None:
         apart = self._apart.get(source.client_id, [])

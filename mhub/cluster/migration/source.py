@@ -27,10 +27,10 @@ from mhub.cluster.migration.frames import copies_of, pending_of, with_data
 from mhub.cluster.migration.queues import MOST, Reader, row_of, stored_of
 from mhub.cluster.migration.segments import Segment, segments_of
 from mhub.cluster.parcels import pack
+from mhub.core.channel_records import Entry
 from mhub.core.codec import encode_rows, encode_session
 from mhub.core.delivery import Delivery, Subscription
 from mhub.core.journal import Row
-from mhub.core.peer import Entry
 from mhub.core.session import Session
 from mhub.wire.publish import Publish
 
@@ -193,7 +193,7 @@ class Source:
         self._safe_at = hub.ledger.mark() if hub.ledger is not None else 0
         self._credit = True
         self._pending = {}
-        self._drained = {m.name: m.peer.last_n for m in self._node.members.values()}
+        self._drained = {m.name: m.peer.outgoing.last_n for m in self._node.members.values()}
         self._go_on()
 
     def _go_on(self) -> None:
@@ -233,7 +233,7 @@ class Source:
         """Whether all nodes that can be reached have what the client has published here."""
         for member in self._node.members.values():
             peer = member.peer
-            if peer.up and peer.patient and peer.confirmed_to() < self._drained.get(peer.name, 0):
+            if peer.responds() and peer.outgoing.confirmed_to() < self._drained.get(peer.name, 0):
                 return False
         return True
 
@@ -244,7 +244,7 @@ class Source:
         """
         for member in self._node.members.values():
             peer = member.peer
-            if (peer.up and peer.patient) or member.name == self.target:
+            if peer.responds() or member.name == self.target:
                 continue
             if member.name not in self._pending:
                 self._pending[member.name] = copies_of(self._node.name, self.client_id, peer)
@@ -285,9 +285,9 @@ class Source:
             self.session.enqueue(delivery)
             self._shared.append(delivery)
             return False
-        if qos and self._node.hub.source is None:
+        if qos and self._node.peers.publisher is None:
             peer = self._node.members[self.target].peer
-            peer.put_direct(self.client_id, self.epoch, message, False, "")
+            peer.outgoing.put_direct(self.client_id, self.epoch, message, False, "")
         return True
 
     def _end(self) -> None:
@@ -315,7 +315,7 @@ class Source:
         """A node sends the target what is behind the cut: that has the session."""
         if self.state in (ENDED, DOUBT) and epoch >= self.epoch:
             if self._segments.pop(node, None) is not None:
-                self._node.members[node].peer.release_confirm(self._why)
+                self._node.members[node].peer.incoming.release_confirm(self._why)
 
     def _settle(self, number: int) -> None:
         """The target has the session."""
@@ -327,7 +327,7 @@ class Source:
         given.began = self.session.began
         given.waits = self._segments
         if given.waits.pop(self.target, None) is not None:
-            self._node.members[self.target].peer.release_confirm(self._why)
+            self._node.members[self.target].peer.incoming.release_confirm(self._why)
         self._claims.given(self, given, self._shared)
 
     def _doubt(self) -> None:
@@ -350,7 +350,7 @@ class Source:
     def _release(self) -> None:
         for name in self._segments:
             if name in self._node.members:
-                self._node.members[name].peer.release_confirm(self._why)
+                self._node.members[name].peer.incoming.release_confirm(self._why)
 
     def forget_end(self) -> None:
         if self._sid:

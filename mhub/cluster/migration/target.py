@@ -18,11 +18,11 @@ from mhub.cluster.migration.frames import read_pending
 from mhub.cluster.migration.queues import delivery_of, revive_inflight
 from mhub.cluster.migration.segments import Gate, Segment
 from mhub.core import journal
+from mhub.core.channel_records import Entry
 from mhub.core.codec import decode_rows, decode_session
 from mhub.core.connection import WAITING, Connection
 from mhub.core.journal import StoredSession
 from mhub.core.limits import NEVER
-from mhub.core.peer import Entry
 from mhub.core.restore import ARRIVING as ARRIVING_NOTE
 from mhub.core.restore import revive
 from mhub.core.session import Session
@@ -170,7 +170,7 @@ class Target:
 
     def _take_pending(self, said: dict[str, Any], data: bytes) -> None:
         self.wait()
-        pending = read_pending(self.client_id, said, data, self._node.hub.now)
+        pending = read_pending(self.client_id, data, self._node.hub.now)
         self._pending.setdefault(str(said["node"]), []).extend(pending)
         self._tell(parcels.MORE)
 
@@ -185,7 +185,7 @@ class Target:
             if name != self._node.name:
                 peer = self._node.peers.meet(name)
                 for copy in copies:
-                    peer.put_copy(copy)
+                    peer.outgoing.put_copy(copy)
         old = hub.sessions.get(self.client_id)
         hub.sessions[self.client_id] = session
         for subscription in session.subscriptions.values():

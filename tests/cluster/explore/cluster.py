@@ -467,8 +467,8 @@ class Cluster:
             if "s" in node.hub.sessions:
                 owners.append(name)
             for peer in node.peers.all:
-                if peer.queued:
-                    wrong.append(f"{peer.queued} messages for {peer.name} wait at {name}")
+                if peer.outgoing.queued:
+                    wrong.append(f"{peer.outgoing.queued} messages for {peer.name} wait at {name}")
         if len(owners) != 1:
             wrong.append(f"the session is at {owners}")
         if not self.subscriber.ready:

@@ -49,12 +49,19 @@ LEFT_OUT: dict[str, set[str]] = {
     },
     "Publish": {"topic", "topic_field", "frame_v3", "frame_v5"},
     "Peer": {
-        *("outlet", "queued_bytes", "queued_bytes_qos0", "parcels_heard", "parcels_confirmed"),
-        *("parcels", "under_way_bytes", "confirmed_at", "owed_bytes", "messages_sent"),
-        *("messages_received", "messages_doubled", "dropped_qos0", "dropped_full", "refused"),
-        *("table_heard", "told", "knows", "name", "reserved", "marks", "awaiting", "expected"),
+        *("peers", "counters", "outlet", "table_received", "told", "knows", "name", "awaiting"),
+        "expected",
     },
-    "Peers": {"clock", "neighbours", "node", "all", "past", "log", "number", "notes", "routes"},
+    "OutgoingChannel": {
+        *("peer", "counters", "queued_bytes", "queued_bytes_qos0", "parcels_confirmed", "parcels"),
+        *("under_way_bytes", "reserved"),
+    },
+    "IncomingChannel": {
+        *("peer", "peers", "counters", "parcels_received", "unconfirmed_bytes", "confirmed_at"),
+        "becoming_safe",
+    },
+    "Peers": {"clock", "neighbours", "node", "all", "past", "notes"},
+    "Table": {"log", "number", "routes"},
     "Ledger": {"epoch", "window", "max_pending_bytes"},
     "Batch": {"size_bytes"},
     "DeliveryRecord": {"size_bytes", "seq"},
@@ -78,7 +85,7 @@ BATCHES: dict[str, set[str]] = {
     "Held": {"after"},
     "Entry": {"after"},
     "Connection": {"muted_until"},
-    "Peer": {"reserve_after"},
+    "OutgoingChannel": {"reserve_after"},
     "Peers": {"boot_after"},
     "Source": {"_safe_at"},
     "Batch": {"number"},
@@ -238,22 +245,22 @@ def _frame(receiver: Peer, peers: Peers, kind: int, body: bytes) -> Any:
         count, pos = read_u64(body, 0)
         n, pos = read_u64(body, pos)
         heard, pos = read_u64(body, pos)
-        return kind, count - receiver.parcels_confirmed, n, heard - peers.number
+        return kind, count - receiver.outgoing.parcels_confirmed, n, heard - peers.table.number
     if kind == parcels.TABLE:
         said = unpack(body)
         for key in ("at", "to"):
             if said[key] >= 0:
-                said[key] -= receiver.table_heard
+                said[key] -= receiver.table_received
         return kind, pack(**said)
     if kind == parcels.DONE:
         said = unpack(body)
-        said["table"] -= receiver.table_heard
+        said["table"] -= receiver.table_received
         return kind, pack(**said)
     if kind == parcels.CUT:
         said = unpack(body)
         about = peers.peers.get(said["to"])
         if about is not None:
-            said["table"][1] -= about.table_heard
+            said["table"][1] -= about.table_received
         return kind, pack(**said)
     return kind, body
 
@@ -296,27 +303,27 @@ def _side(cluster: Cluster, side: Side) -> Any:
     found.append([(walk.batch(batch), *rest) for batch, *rest in claims.exchange._safe])
     found.append([(walk.batch(batch), client_id) for batch, client_id in claims._gone])
     for given in claims.cuts.given.values():
-        found.append(given.number - peers.peers[given.to].table_heard)
-    oldest = peers.number
+        found.append(given.number - peers.peers[given.to].table_received)
+    oldest = peers.table.number
     for peer in peers.all:
         far = cluster.sides[peer.name]
         heard = -1  # how far it knows our table, which sessions that were given away refer to
         if far.node is not None:
-            heard = max(far.node.peers.peers[side.name].table_heard, 0)
+            heard = max(far.node.peers.peers[side.name].table_received, 0)
             oldest = min(oldest, heard)
         found.append(
             [
                 peer.name,
-                peers.number - heard if heard >= 0 else -1,
-                peers.number - peer.told,
-                peers.number - peer.knows,
-                len(peer.parcels),
-                [(walk.batch(b), n) for b, n in peer.marks],
-                [each.number - peers.number for each in peer.awaiting],
-                sorted((name, n - peer.table_heard) for name, n in peer.expected.items()),
+                peers.table.number - heard if heard >= 0 else -1,
+                peers.table.number - peer.told,
+                peers.table.number - peer.knows,
+                len(peer.outgoing.parcels),
+                [(walk.batch(b), n) for b, n in peer.incoming.becoming_safe],
+                [number - peers.table.number for number, _ in peer.awaiting],
+                sorted((name, n - peer.table_received) for name, n in peer.expected.items()),
             ]
         )
-    found.append([(each.name, each.value) for each in peers.since(oldest) or ()])
+    found.append([(each.name, each.value) for each in peers.table.since(oldest) or ()])
     if hub.ledger is not None:
         found.append(walk.of(hub.ledger))
     found += [walk.of(each) for each in (hub.holding, hub.stalled, hub.starving, hub.behind)]

@@ -22,28 +22,27 @@ from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import Target
 from mhub.cluster.parcels import pack
-from mhub.core.codec import decode_rows, decode_session, encode_rows, encode_session
-from mhub.core.connection import WAITING
-from mhub.core.delivery import Delivery
-from mhub.core.journal import Row, SessionRecord, StoredSession, SubscriptionRecord, publish_of
-from mhub.core.limits import NEVER
-from mhub.core.peer import (
+from mhub.core.channel_records import (
     BARE,
     CONTROL,
     COPY,
     DIRECT,
     Entry,
     Origin,
-    Peer,
     control_of,
-    copy_of,
-    direct_of,
     read_bare,
     read_control,
     read_record,
     read_special,
     record_of,
+    special_of,
 )
+from mhub.core.codec import decode_rows, decode_session, encode_rows, encode_session
+from mhub.core.connection import WAITING
+from mhub.core.delivery import Delivery
+from mhub.core.journal import Row, SessionRecord, StoredSession, SubscriptionRecord, publish_of
+from mhub.core.limits import NEVER
+from mhub.core.peer import Peer
 from mhub.core.session import Session
 from mhub.store.memory import MemoryStore
 from mhub.wire.primitives import read_u64, u64
@@ -100,13 +99,14 @@ def entry(payload: bytes, pid: int = 0, qos: int = 1, released: bool = False) ->
     return row_of(delivery, 1, pid, 0.0)
 
 
-def _head(client_id: str, epoch: int, via: str) -> bytes:
-    """What stands in front of a direct message."""
-    direct = Entry(0, message_of(b""), False, None)
-    direct.direct = client_id
-    direct.epoch = epoch
-    direct.via = via
-    return direct_of(direct)
+def _head(client_id: str, epoch: int, via: str, origin: Origin | None = None) -> bytes:
+    """What stands in front of a direct message or of a copy."""
+    entry = Entry(0, message_of(b""), False, None)
+    entry.direct = client_id
+    entry.session_epoch = epoch
+    entry.via = via
+    entry.origin = origin
+    return special_of(entry)
 
 
 class PlayedNode(Far):
@@ -165,10 +165,8 @@ class PlayedNode(Far):
         self, node: str, life: str, n: int, payload: bytes, controls: str = "", direct: str = ""
     ) -> None:
         """What another node has in its channel to node a, with that number."""
-        head = copy_of(Origin(node, life, n, controls))
-        if direct:
-            client_id, _, epoch = direct.partition(" ")
-            head += _head(client_id, int(epoch), "")
+        client_id, _, epoch = direct.partition(" ")
+        head = _head(client_id, int(epoch or 0), "", Origin(node, life, n, controls))
         record = record_of(message_of(payload), not direct, None, self.here.world.now)
         self._channel([head + record])
 
@@ -266,11 +264,11 @@ class PlayedNode(Far):
 
     def confirm_all(self) -> None:
         """It has all that came in the channel to it."""
-        self.confirm_to(self.here.peers.peers[self.name].last_n)
+        self.confirm_to(self.here.peers.peers[self.name].outgoing.last_n)
 
     def confirm_to(self, n: int) -> None:
         self._parcels += len([1 for kind, _ in self._sent if kind == parcels.PUBLISHES])
-        self.give(parcels.CONFIRM, u64(self._parcels) + u64(n) + u64(self.here.peers.number))
+        self.give(parcels.CONFIRM, u64(self._parcels) + u64(n) + u64(self.here.peers.table.number))
 
     # What it was told
 
@@ -343,7 +341,7 @@ def _special(special: Entry) -> Any:
     payload = special.message.payload
     if special.origin is not None:
         return Copy(special.origin.node, special.origin.n, payload, special.direct)
-    return Direct(special.direct, special.epoch, payload)
+    return Direct(special.direct, special.session_epoch, payload)
 
 
 class RealNode(Here):
@@ -438,7 +436,9 @@ class Case(SynchronousTestCase):
         self, node: str, position: int, early: tuple[int, ...] = (), since: int = 0
     ) -> Segment:
         """Node a's channel to a node that had a session; `since`: its gate was closed there."""
-        return Segment(node, self.peer(node).life, position, list(early), since, not since)
+        return Segment(
+            node, self.peer(node).outgoing.epoch, position, list(early), since, not since
+        )
 
     def restart(self) -> None:
         self.here = self.here.restart()
@@ -494,7 +494,7 @@ class Case(SynchronousTestCase):
 
     def epoch(self, client_id: str = "s") -> int:
         """That of the claim of node a."""
-        return int(self.here.peers.own_epoch(client_id))
+        return int(self.here.peers.table.own_epoch(client_id))
 
     def state(self, client_id: str = "s") -> str:
         """That of the source on node a; "" if there is none."""

@@ -11,7 +11,7 @@ TAKEOVER_S = 10.0
 class ClaimCase(Case):
     def value(self, client_id: str = "s") -> int:
         """What the table of node a says of a client."""
-        return int(self.here.peers.table.get("c" + client_id, 0))
+        return int(self.here.peers.table.names.get("c" + client_id, 0))
 
 
 class ClaimTests(ClaimCase):
@@ -550,6 +550,6 @@ class LookAroundTests(ClaimCase):
 
     def test_a_claim_of_nothing_is_withdrawn(self) -> None:
         self.begin()
-        self.here.peers.own("x", 1000, True)
+        self.here.peers.table.own("x", 1000, True)
         self.here.wait(11.0)
         self.assertEqual(self.value("x"), 0)

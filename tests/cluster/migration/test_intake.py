@@ -6,7 +6,7 @@ from mhub.cluster import parcels
 from mhub.cluster.migration.frames import CLOSED
 from mhub.cluster.migration.segments import place
 from mhub.cluster.migration.source import _delivery
-from mhub.core.peer import record_of
+from mhub.core.channel_records import record_of
 from tests.cluster.migration.played import TOPIC, Case, PlayedNode, message_of
 from tests.cluster.migration.test_target import TargetCase
 from tests.helpers import packets as p

@@ -378,7 +378,7 @@ class RowTests(SourceCase, RowCase):
         with self.row(LATE, "all"):
             self.c.closes("s", self.claimed)
         self.assertEqual(self.state_of_late(), "")
-        self.assertNotIn("ft", self.here.peers.table)
+        self.assertNotIn("ft", self.here.peers.table.names)
 
 
 class FrozenTests(SourceCase):
@@ -632,7 +632,7 @@ class ConfirmTests(SourceCase):
                     reach(durable)
                     position = self.c.n
                     self.assertTrue(self.held())
-                    self.assertEqual(self.peer("c").capped(100), position)
+                    self.assertEqual(self.peer("c").incoming.cap, position)
 
     def test_a_new_link_is_not_greeted_with_more_either(self) -> None:
         """GREET says up to where all is here, which is a confirmation."""
@@ -828,7 +828,7 @@ class EndTests(SourceCase):
         """A node that publishes without a pause does not hold it up."""
         self.publisher()
         self.publish(b"y")
-        self.c.confirm_to(self.peer("c").last_n - 1)
+        self.c.confirm_to(self.peer("c").outgoing.last_n - 1)
         self.assertEqual(self.state(), ENDED)
 
     def test_a_node_that_is_lost_is_not_waited_for(self) -> None:
@@ -903,7 +903,7 @@ class GivenTests(SourceCase):
         self.c.forget()
         self.done()
         self.assertEqual(self.c.sent(parcels.CUT, parcels.TABLE), [parcels.CUT, parcels.TABLE])
-        self.assertNotIn("ft", self.here.peers.table)
+        self.assertNotIn("ft", self.here.peers.table.names)
 
     def test_a_cut_of_the_target_may_be_faster_than_its_done(self) -> None:
         """This node has switched then: its channel has one mark."""
@@ -944,9 +944,9 @@ class GivenTests(SourceCase):
         """The target remembers what it took for as long as this node may offer it again."""
         self.ended(durable=True)
         self.b.done("s", self.claimed)
-        self.assertIn("cs", self.here.peers.table)
+        self.assertIn("cs", self.here.peers.table.names)
         self.here.settle()
-        self.assertNotIn("cs", self.here.peers.table)
+        self.assertNotIn("cs", self.here.peers.table.names)
 
     def test_a_will_is_not_published(self) -> None:
         """It is the target's."""

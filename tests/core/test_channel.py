@@ -1,10 +1,11 @@
 """The line of messages from one node to another: each arrives once, in order, and is safe."""
 
-from mhub.core.peer import CONFIRM, EAGER, PUBLISHES
+from mhub.core.channel_out import EAGER
+from mhub.core.channel_records import CONFIRM, PUBLISHES
 from mhub.store.memory import MemoryStore
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.primitives import read_u64
-from tests.core.line import Case, End
+from tests.core.channel_case import Case, End
 from tests.core.test_peer import TOPIC, Outlet
 from tests.core.world import Client
 from tests.helpers import packets as p
@@ -62,7 +63,7 @@ class OnceTests(Case):
         self.assertEqual(self.a.payloads(), [b"3"])
         self.settle()
         self.assertEqual(self.came(), [b"1", b"2", b"3"])
-        self.assertEqual(self.a.peer.queued, 0)
+        self.assertEqual(self.a.peer.outgoing.queued, 0)
 
     def test_a_parcel_that_comes_twice(self) -> None:
         """A process that stood still may hold one that was sent again since."""
@@ -70,10 +71,12 @@ class OnceTests(Case):
         self.publish(b"1", b"2")
         (*_, body) = [body for kind, body in self.a.outlet.sent if kind == PUBLISHES]
         self.carry()
-        self.b.peer.take(body, self.b.world.now)
+        self.b.peer.incoming.take(body, self.b.world.now)
         self.b.world.hub.flush()
         self.assertEqual(self.came(), [b"1", b"2"])
-        self.assertEqual((self.b.peer.messages_received, self.b.peer.messages_doubled), (2, 1))
+        self.assertEqual(
+            (self.b.peer.counters.messages_received, self.b.peer.counters.messages_doubled), (2, 1)
+        )
 
     def test_a_parcel_of_which_a_part_came_before(self) -> None:
         """What is behind that part is taken."""
@@ -83,7 +86,9 @@ class OnceTests(Case):
         self.publish(b"2")
         self.a.peer.unlinked()
         self.a.outlet = Outlet()
-        self.a.peer.linked(self.a.outlet, "", 0, self.b.peer.life)  # it does not know of 1
+        self.a.peer.linked(
+            self.a.outlet, "", 0, self.b.peer.outgoing.epoch
+        )  # it does not know of 1
         self.a.world.hub.flush()
         self.assertEqual(self.a.payloads(), [b"1", b"2"])
         self.carry()
@@ -122,7 +127,7 @@ class OnceTests(Case):
         self.b.peer.unlinked()
         came = self.came()
         self.a = End("a", "b", None)
-        self.a.peer.life = "another"
+        self.a.peer.outgoing.epoch = "another"
         self.alice = self.a.world.client("alice")
         self.link()
         self.subscribed()
@@ -138,8 +143,8 @@ class OnceTests(Case):
         self.start()
         self.publish(b"1", b"2")
         self.unlink()
-        self.b.peer.heard_life = "other"
-        self.b.peer.heard_n = 7
+        self.b.peer.incoming.epoch = "other"
+        self.b.peer.incoming.last_received = 7
         self.link()
         self.settle()
         self.assertEqual(self.came(), [b"1", b"2"])
@@ -149,7 +154,7 @@ class ControlTests(Case):
     """Records about sessions, between the messages: where they stand is what they are for."""
 
     def control(self, body: bytes) -> None:
-        self.a.peer.put_control("ann", body)
+        self.a.peer.outgoing.put_control("ann", body)
         self.a.world.hub.flush()
 
     def test_they_come_where_they_were_put(self) -> None:
@@ -163,7 +168,7 @@ class ControlTests(Case):
         self.assertEqual(self.came(), [b"1", b"2", b"3"])
         expected = [("ann", b"first", 0), ("ann", b"between", 1), ("ann", b"last", 3)]
         self.assertEqual(self.b.node.controls, expected)
-        self.assertEqual(self.a.peer.queued, 0)
+        self.assertEqual(self.a.peer.outgoing.queued, 0)
 
     def test_once_though_the_link_breaks(self) -> None:
         self.start()
@@ -205,7 +210,7 @@ class ControlTests(Case):
         self.a.peers.limits.max_queued_messages = 1
         self.unlink()
         self.publish(b"1")
-        self.assertTrue(self.a.peer.full())
+        self.assertTrue(self.a.peer.outgoing.full())
         self.control(b"x")
         self.control(b"y")
         self.link()
@@ -217,7 +222,7 @@ class ControlTests(Case):
         self.control(b"body")
         (body,) = self.a.outlet.take(PUBLISHES)
         with self.assertRaises(ProtocolFault):
-            self.b.peer.take(body[:-1], self.b.world.now)
+            self.b.peer.incoming.take(body[:-1], self.b.world.now)
         self.assertEqual(self.b.node.controls, [])
 
 
@@ -237,7 +242,7 @@ class SafeTests(Case):
         self.assertEqual((self.confirmed(), self.acked()), (0, []))
         assert self.b.disk is not None
         self.b.disk.step()
-        self.assertEqual(self.confirmed(), self.a.peer.last_n)
+        self.assertEqual(self.confirmed(), self.a.peer.outgoing.last_n)
         self.confirm()
         self.assertEqual(self.acked(), [1])
 
@@ -284,7 +289,7 @@ class SafeTests(Case):
         self.b = End("b", "a", self.b.store)
         self.link()
         self.assertEqual(self.a.payloads(), [])
-        self.assertEqual((self.acked(), self.a.peer.queued), ([1, 2], 0))
+        self.assertEqual((self.acked(), self.a.peer.outgoing.queued), ([1, 2], 0))
 
     def test_what_becomes_safe_of_an_old_line_is_not_said_of_the_new_one(self) -> None:
         self.start("b")
@@ -293,7 +298,7 @@ class SafeTests(Case):
         self.carry()
         self.unlink()
         self.a = End("a", "b", None)
-        self.a.peer.life = "another"
+        self.a.peer.outgoing.epoch = "another"
         self.alice = self.a.world.client("alice")
         self.link()
         self.subscribed()
@@ -369,12 +374,12 @@ class SafeTests(Case):
         self.settle()
         self.assertEqual(self.came(), [b"6"])
         assert self.a.store is not None
-        self.assertEqual((self.a.peer.queued, self.a.store.deliveries), (0, {}))
+        self.assertEqual((self.a.peer.outgoing.queued, self.a.store.deliveries), (0, {}))
 
     def test_more_messages_than_numbers_were_reserved(self) -> None:
         """After a crash none of them is given again: the message would be taken for a double."""
         self.start("a")
-        self.a.peer.last_n = self.a.peer.reserved - 1
+        self.a.peer.outgoing.last_n = self.a.peer.outgoing.reserved - 1
         self.publish(b"1", b"2", b"3")
         self.settle()
         self.unlink()
@@ -499,7 +504,7 @@ class WaitingTests(Case):
         self.start()
         self.alice = self.a.world.client("alice", clean=False)
         self.publish(b"1", qos=2)
-        self.a.peer.be_impatient()
+        self.a.peer.suspect()
         self.again()
         self.assertEqual(self.acked(), [self.pid])
 
