@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mhub.core.peer import Peer
 
 UNCONFIRMED: Final = 4
-"""So many parcels with nothing but QoS 0 are confirmed together: fewer than EAGER, as then the
+"""So many frames with nothing but QoS 0 are confirmed together: fewer than EAGER, as then the
 other side waits for it.  A confirmation costs both sides as much as fifty messages."""
 
 UNCONFIRMED_S: Final = 0.2
@@ -56,8 +56,8 @@ class IncomingChannel:
         self.caps: dict[str, int] = {}  # what is not to be confirmed, by why: beyond these numbers
         self.cap = -1  # the lowest of them; -1: there is none
         # What is to be confirmed
-        self.parcels_received = 0
-        self.unconfirmed = 0  # of these parcels, and
+        self.frames_received = 0
+        self.unconfirmed = 0  # of these frames, and
         self.unconfirmed_bytes = 0  # how long they are
         self.confirm_due = False
         self.confirmed_at = 0.0
@@ -72,13 +72,13 @@ class IncomingChannel:
             self.early[int(early_n)] = epoch
 
     def forget(self) -> None:
-        if self.hub.ledger is not None:
-            self.hub.ledger.note(NOTE + self.peer.name, "")
-            self.hub.ledger.note(EARLY + self.peer.name, "")
+        if self.hub.journal is not None:
+            self.hub.journal.note(NOTE + self.peer.name, "")
+            self.hub.journal.note(EARLY + self.peer.name, "")
 
     def linked(self, epoch: str) -> None:
         """There is a link; the peer's channel has this epoch."""
-        self.parcels_received = 0
+        self.frames_received = 0
         self.unconfirmed = 0
         self.unconfirmed_bytes = 0
         self.confirm_due = True
@@ -94,10 +94,10 @@ class IncomingChannel:
     # Messages
 
     def take(self, data: bytes, now: float) -> None:
-        """A parcel with messages; ProtocolFault if it is none."""
+        """A frame with messages; ProtocolFault if it is none."""
         hub = self.hub
         hub.now = now
-        self.parcels_received += 1
+        self.frames_received += 1
         self.unconfirmed += 1
         self.unconfirmed_bytes += len(data)
         first, pos = read_u64(data, 0)
@@ -112,14 +112,14 @@ class IncomingChannel:
             self._take(data, pos, first)
         finally:
             self.peers.publisher = None
-        ledger = hub.ledger
-        if ledger is None:
+        journal = hub.journal
+        if journal is None:
             self.safe_n = self.last_received
         elif first:
-            if ledger.batch.touched():
+            if journal.batch.touched():
                 # With what the messages changed: both are safe, or none.
-                ledger.note(NOTE + self.peer.name, f"{self.epoch} {self.last_received}")
-            self.becoming_safe.append((ledger.mark(), self.last_received))
+                journal.note(NOTE + self.peer.name, f"{self.epoch} {self.last_received}")
+            self.becoming_safe.append((journal.mark(), self.last_received))
 
     def _take(self, data: bytes, pos: int, n: int) -> None:
         """Records from pos on, the first that has a number with number n."""
@@ -194,10 +194,10 @@ class IncomingChannel:
         return True
 
     def _note_early(self) -> None:
-        ledger = self.hub.ledger
-        if ledger is not None:
+        journal = self.hub.journal
+        if journal is not None:
             text = " ".join([f"{n}/{epoch}" for n, epoch in self.early.items()])
-            ledger.note(EARLY + self.peer.name, text)
+            journal.note(EARLY + self.peer.name, text)
 
     # Confirmations
 
@@ -213,7 +213,7 @@ class IncomingChannel:
             self.unconfirmed = 0
             self.unconfirmed_bytes = 0
             self.confirmed_at = now
-            body = u64(self.parcels_received) + u64(self.confirmable())
+            body = u64(self.frames_received) + u64(self.confirmable())
             self.peer.outlet.send(CONFIRM, body + u64(max(self.peer.table_received, 0)))
 
     def confirmable(self) -> int:

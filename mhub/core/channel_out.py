@@ -1,6 +1,6 @@
 """The channel to a peer: messages with numbers, each kept until the peer has confirmed it.
 
-    put() -> waiting -> out -> a parcel on the link -> unacked -> confirmed(): gone
+    put() -> waiting -> out -> a frame on the link -> unacked -> confirmed(): gone
 
 Messages of QoS 1 and 2 have numbers, one after the other for as long as the channel has the same
 epoch, so the other side can tell what it has had, also after a link that broke or a restart of
@@ -28,7 +28,7 @@ from mhub.core.channel_records import (
     special_of,
     wire_of,
 )
-from mhub.core.ledger import Keeping, keeping_of
+from mhub.core.journal import AckTracker, tracker_of
 from mhub.wire.primitives import u64
 from mhub.wire.publish import Publish
 
@@ -36,11 +36,11 @@ if TYPE_CHECKING:
     from mhub.core.connection import Connection
     from mhub.core.peer import Peer
 
-PARCEL: Final = 64 * 1024
-"""Bytes from which on a parcel is sent without waiting for more."""
+FRAME_BYTES: Final = 64 * 1024
+"""Bytes from which on a frame is sent without waiting for more."""
 
 EAGER: Final = 8
-"""So many parcels are sent without waiting for confirmation; then they grow instead."""
+"""So many frames are sent without waiting for confirmation; then they grow instead."""
 
 RESERVE: Final = 1_000_000
 """Numbers that are taken at a time: a restart begins behind all that may be used."""
@@ -66,14 +66,14 @@ class OutgoingChannel:
         self.queued = 0  # entries of both with a number
         self.queued_bytes = 0
         self.queued_bytes_qos0 = 0
-        # The parcel that gathers, and those that are on their way
+        # The frame that gathers, and those that are on their way
         self.out: list[bytes] = []
         self.out_bytes = 0
         self.out_first = 0
         self.out_next = 0
-        self.parcels: deque[int] = deque()  # their sizes
+        self.frames: deque[int] = deque()  # their sizes
         self.under_way_bytes = 0
-        self.parcels_confirmed = 0
+        self.frames_confirmed = 0
 
     def begin(self, sid: int, noted: str) -> None:
         """Go on behind all that an earlier process may have used, or begin a new channel."""
@@ -91,10 +91,10 @@ class OutgoingChannel:
     def _reserve(self) -> None:
         """Take the next numbers, for good."""
         self.reserved = self.last_n + RESERVE
-        ledger = self.hub.ledger
-        if ledger is not None:
-            ledger.note(NOTE + self.peer.name, f"{self.epoch} {self.reserved}")
-            self.reserve_after = ledger.batch.number
+        journal = self.hub.journal
+        if journal is not None:
+            journal.note(NOTE + self.peer.name, f"{self.epoch} {self.reserved}")
+            self.reserve_after = journal.batch.number
 
     # In
 
@@ -142,12 +142,12 @@ class OutgoingChannel:
             self._reserve()
         entry.n = self.last_n
         entry.after = self.reserve_after
-        if hub.ledger is not None and (not sender_waits or entry.message.journaled):
+        if hub.journal is not None and (not sender_waits or entry.message.journaled):
             self._journal(entry)
         if sender_waits:
-            keeping = keeping_of(entry.message)
-            keeping.remote += 1
-            entry.keeping = keeping
+            tracker = tracker_of(entry.message)
+            tracker.remote += 1
+            entry.tracker = tracker
         self._count(entry)
         if self.peer.up and not self.waiting and entry.after <= hub.durable and self._open():
             self._send(entry)
@@ -172,9 +172,9 @@ class OutgoingChannel:
         self.queued_bytes += entry.size()
 
     def _journal(self, entry: Entry) -> None:
-        ledger = self.hub.book()
-        ledger.keep_for_peer(self.sid, entry.n, entry, entry.addressed())
-        entry.after = ledger.batch.number
+        journal = self.hub.require_journal()
+        journal.keep_for_peer(self.sid, entry.n, entry, entry.addressed())
+        entry.after = journal.batch.number
 
     # Out
 
@@ -182,7 +182,7 @@ class OutgoingChannel:
         return self.under_way_bytes + self.out_bytes < self.limits.window_bytes
 
     def _send(self, entry: Entry) -> None:
-        """An entry with a number, into the parcel that gathers."""
+        """An entry with a number, into the frame that gathers."""
         if self.out_first and entry.n != self.out_next:
             self._cut()
         if not self.out_first:
@@ -194,7 +194,7 @@ class OutgoingChannel:
             return
         if entry.origin is not None or entry.direct:
             head = special_of(entry)
-            self.out.append(head)  # no parcel ends between it and its record
+            self.out.append(head)  # no frame ends between it and its record
             self.out_bytes += len(head)
         self._write(entry.message, entry.plain, entry.shares)
 
@@ -216,14 +216,14 @@ class OutgoingChannel:
     def _append(self, data: bytes) -> None:
         self.out.append(data)
         self.out_bytes += len(data)
-        if self.out_bytes >= PARCEL:
+        if self.out_bytes >= FRAME_BYTES:
             self._cut()
 
     def _cut(self) -> None:
         """Send what has gathered."""
         body = u64(self.out_first) + b"".join(self.out)
         self._clear_out()
-        self.parcels.append(len(body))
+        self.frames.append(len(body))
         self.under_way_bytes += len(body)
         self.peer.outlet.send(PUBLISHES, body)
 
@@ -245,27 +245,27 @@ class OutgoingChannel:
             else:
                 self.queued_bytes_qos0 -= entry.size()
                 self._write(entry.message, entry.plain, entry.shares)
-        if self.out and len(self.parcels) < EAGER:
+        if self.out and len(self.frames) < EAGER:
             self._cut()
 
     # What the peer has
 
-    def confirmed(self, parcels: int, n: int) -> None:
-        """So many parcels of this link have come, and all up to a number is safe there."""
-        while self.parcels_confirmed < parcels and self.parcels:
-            self.parcels_confirmed += 1
-            self.under_way_bytes -= self.parcels.popleft()
+    def confirmed(self, frames: int, n: int) -> None:
+        """So many frames of this link have come, and all up to a number is safe there."""
+        while self.frames_confirmed < frames and self.frames:
+            self.frames_confirmed += 1
+            self.under_way_bytes -= self.frames.popleft()
         unacked = self.unacked
         freed: Connection | None = None
         while unacked and unacked[0].n <= n:
             entry = unacked.popleft()
-            keeping = entry.keeping
-            if keeping is not None:
-                # As Keeping.arrived(), but a sender of many in a row is told once.
-                entry.keeping = None
-                keeping.remote -= 1
-                waiter = keeping.waiter
-                if keeping.remote == 0 and waiter is not None and waiter is not freed:
+            tracker = entry.tracker
+            if tracker is not None:
+                # As AckTracker.arrived(), but a sender of many in a row is told once.
+                entry.tracker = None
+                tracker.remote -= 1
+                waiter = tracker.waiter
+                if tracker.remote == 0 and waiter is not None and waiter is not freed:
                     if freed is not None:
                         freed.release()
                     freed = waiter
@@ -278,17 +278,17 @@ class OutgoingChannel:
         self.queued -= 1
         self.queued_bytes -= entry.size()
         if entry.record is not None:
-            self.hub.book().remove(entry)
+            self.hub.require_journal().remove(entry)
         self._excuse(entry)
 
     def _excuse(self, entry: Entry) -> None:
         """Nobody waits for the peer any more on account of this entry."""
-        if entry.keeping is not None:
-            entry.keeping.arrived()
-            entry.keeping = None
+        if entry.tracker is not None:
+            entry.tracker.arrived()
+            entry.tracker = None
         if entry.also is not None:
-            for keeping in entry.also:
-                keeping.arrived()
+            for tracker in entry.also:
+                tracker.arrived()
             entry.also = None
 
     def unconfirmed(self) -> list[Entry]:
@@ -303,7 +303,7 @@ class OutgoingChannel:
                     return entry.n - 1
         return self.last_n
 
-    def wait_for_all(self, keeping: Keeping) -> None:
+    def wait_for_all(self, tracker: AckTracker) -> None:
         """Until the peer has all that was put so far."""
         if not self.peer.responds():
             return
@@ -313,15 +313,15 @@ class OutgoingChannel:
                 if entry.n:
                     if entry.also is None:
                         entry.also = []
-                    entry.also.append(keeping)
-                    keeping.remote += 1
+                    entry.also.append(tracker)
+                    tracker.remote += 1
                     return
 
     # Links come and go
 
     def linked(self, epoch: str, n: int) -> None:
         """The peer has the channel of this epoch up to a number; go on behind that."""
-        self.parcels_confirmed = 0
+        self.frames_confirmed = 0
         if epoch == self.epoch:
             while self.waiting and self.waiting[0].n <= n:
                 self._settle(self.waiting.popleft())
@@ -329,7 +329,7 @@ class OutgoingChannel:
     def unlinked(self) -> None:
         """What was on its way is to be sent again, but for QoS 0."""
         self._clear_out()
-        self.parcels.clear()
+        self.frames.clear()
         self.under_way_bytes = 0
         again = self.unacked
         for entry in self.waiting:
@@ -346,7 +346,7 @@ class OutgoingChannel:
         for entries in (self.unacked, self.waiting):
             for entry in entries:
                 if entry.n:
-                    if self.hub.ledger is not None and entry.record is None:
+                    if self.hub.journal is not None and entry.record is None:
                         self._journal(entry)
                     self._excuse(entry)
 
@@ -358,7 +358,7 @@ class OutgoingChannel:
             if entry.n:
                 self._settle(entry)
                 dropped += 1
-        if self.hub.ledger is not None:
-            self.hub.ledger.end_line(self.sid)
-            self.hub.ledger.note(NOTE + self.peer.name, "")
+        if self.hub.journal is not None:
+            self.hub.journal.end_line(self.sid)
+            self.hub.journal.note(NOTE + self.peer.name, "")
         return dropped

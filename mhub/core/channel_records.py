@@ -18,13 +18,13 @@ from mhub.wire.primitives import BYTES, malformed, read_u16, read_u32, read_u64,
 from mhub.wire.publish import Publish, decode, encode_v3, encode_v5, with_expiry
 
 if TYPE_CHECKING:
-    from mhub.core.ledger import Keeping
+    from mhub.core.journal import AckTracker
 
 PUBLISHES: Final = 1
-"""The kind of a parcel with messages."""
+"""The kind of a frame with messages."""
 
 CONFIRM: Final = 2
-"""The kind of a parcel that says what came: parcels, the last number that is safe, the table's."""
+"""The kind of a frame that says what came: frames, the last number that is safe, the table's."""
 
 QOS: Final = 3
 RETAIN: Final = 4
@@ -76,8 +76,8 @@ class Entry(Delivery):
         self.via = ""  # the node and the place in its channel to another one, where it was at first
         self.origin: Origin | None = None  # if it is a copy
         self.after = 0  # it leaves when this batch is safe
-        self.keeping: Keeping | None = None  # whose sender waits for the peer
-        self.also: list[Keeping] | None = None  # others that do
+        self.tracker: AckTracker | None = None  # whose sender waits for the peer
+        self.also: list[AckTracker] | None = None  # others that do
 
     def size(self) -> int:
         return len(self.message.payload) + len(self.message.topic_data)

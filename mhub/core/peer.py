@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mhub.core.channel_in import IncomingChannel
 from mhub.core.channel_out import OutgoingChannel
-from mhub.core.ledger import Keeping
+from mhub.core.journal import AckTracker
 from mhub.core.ports import PeerOutlet
 from mhub.core.table import CLIENT
 from mhub.wire.primitives import read_u64
@@ -75,7 +75,9 @@ class Peer:
         # Our table, as far as it
         self.told = 0  # was told of it
         self.knows = 0  # has confirmed it
-        self.awaiting: deque[tuple[int, Keeping]] = deque()  # (number, who waits until it knows it)
+        self.awaiting: deque[tuple[int, AckTracker]] = (
+            deque()
+        )  # (number, who waits until it knows it)
         self.outgoing = OutgoingChannel(self)
         self.incoming = IncomingChannel(self)
 
@@ -113,10 +115,10 @@ class Peer:
 
     def confirmed(self, body: bytes) -> None:
         """What the peer says that it has."""
-        parcels, pos = read_u64(body, 0)
+        frames, pos = read_u64(body, 0)
         n, pos = read_u64(body, pos)
         number, pos = read_u64(body, pos)
-        self.outgoing.confirmed(parcels, n)
+        self.outgoing.confirmed(frames, n)
         self.knows = number
         while self.awaiting and self.awaiting[0][0] <= number:
             self.awaiting.popleft()[1].arrived()

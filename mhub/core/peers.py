@@ -11,7 +11,7 @@ from zlib import crc32
 
 from mhub.core.channel_out import NOTE
 from mhub.core.hlc import LOW_BITS, Clock
-from mhub.core.ledger import Keeping
+from mhub.core.journal import AckTracker
 from mhub.core.peer import Peer, PeerCounters, PeerLimits
 from mhub.core.ports import Neighbours
 from mhub.core.router import Route
@@ -62,8 +62,8 @@ class Peers:
         """The peer of a name, made if there is none."""
         peer = self.peers.get(name)
         if peer is None:
-            ledger = self.hub.ledger
-            peer = self._add(name, ledger.line(name) if ledger is not None else 0, "")
+            journal = self.hub.journal
+            peer = self._add(name, journal.line(name) if journal is not None else 0, "")
         return peer
 
     def recall(self, name: str, sid: int, notes: dict[str, str]) -> Peer:
@@ -134,9 +134,9 @@ class Peers:
             peer.routes[name] = value
         else:
             peer.routes.pop(name, None)
-        if self.hub.ledger is not None and (old ^ value) & LASTING:
+        if self.hub.journal is not None and (old ^ value) & LASTING:
             # A restart must not forget what to keep for a peer that is away.
-            self.hub.ledger.peer_wants(peer.outgoing.sid, rest, bool(value & LASTING))
+            self.hub.journal.peer_wants(peer.outgoing.sid, rest, bool(value & LASTING))
         self._route(peer, name, value)
 
     def learn_again(self, peer: Peer, name: str) -> None:
@@ -241,29 +241,29 @@ class Peers:
 
     # Who waits for them
 
-    def wait_for_table(self) -> Keeping | None:
+    def wait_for_table(self) -> AckTracker | None:
         """What waits until every peer knows our table as it is now; None: all do."""
         if not self.suback_waits:
             return None
-        keeping = Keeping()
+        tracker = AckTracker()
         for peer in self.all:
             if peer.responds() and peer.knows < self.table.number:
-                keeping.remote += 1
-                peer.awaiting.append((self.table.number, keeping))
-        return keeping if keeping.remote else None
+                tracker.remote += 1
+                peer.awaiting.append((self.table.number, tracker))
+        return tracker if tracker.remote else None
 
-    def wait_for_channels(self) -> Keeping | None:
+    def wait_for_channels(self) -> AckTracker | None:
         """What waits until every peer has all that was sent to it; None: all have."""
-        keeping = Keeping()
+        tracker = AckTracker()
         for peer in self.all:
-            peer.outgoing.wait_for_all(keeping)
-        return keeping if keeping.remote else None
+            peer.outgoing.wait_for_all(tracker)
+        return tracker if tracker.remote else None
 
     def flush(self) -> None:
         """The end of a turn."""
-        if self.clock.last > self.noted_stamp and self.hub.ledger is not None:
+        if self.clock.last > self.noted_stamp and self.hub.journal is not None:
             self.noted_stamp = self.clock.last + AHEAD
-            self.hub.ledger.note(CLOCK, str(self.noted_stamp))
+            self.hub.journal.note(CLOCK, str(self.noted_stamp))
         if self.migrating:
             self.neighbours.turn()
         for peer in self.all:

@@ -40,7 +40,7 @@ class Case(SynchronousTestCase):
     def confirm(self) -> None:
         """The other node has all that was sent to it, and says so."""
         other = Side("b", "a")
-        other.peer.incoming.parcels_received = self.peer.outgoing.parcels_confirmed
+        other.peer.incoming.frames_received = self.peer.outgoing.frames_confirmed
         for body in self.side.outlet.take(PUBLISHES):
             other.peer.incoming.take(body, other.hub.now)
         other.hub.flush()

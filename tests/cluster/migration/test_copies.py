@@ -4,9 +4,9 @@ The target has copies of it in its own channel, in front of what the client publ
 receiver takes each message once, whichever way is faster.
 """
 
-from mhub.cluster import parcels
-from mhub.cluster.migration import records
-from mhub.cluster.migration.frames import CLOSED, marks_in, read_pending, split, with_data
+from mhub.cluster import frames
+from mhub.cluster.migration import controls
+from mhub.cluster.migration.pending import CLOSED, marks_in, read_pending, split, with_data
 from mhub.core.channel_records import Entry, Origin, record_of, special_of
 from tests.cluster.migration.played import TOPIC, Case, Close, Copy, message_of
 from tests.cluster.migration.test_source import SourceCase
@@ -45,7 +45,7 @@ class GivenTests(SourceCase):
         self.here.settle()
         self.accept()
         self.here.settle()
-        bodies = self.b.took(parcels.PENDING)
+        bodies = self.b.took(frames.PENDING)
         if not bodies:
             return []
         (body,) = bodies
@@ -60,10 +60,10 @@ class GivenTests(SourceCase):
                 self.published(b"1", b"2", durable=durable)
                 first = self.here.peers.peers["c"].outgoing.last_n - 1
                 self.assertEqual(self.give(), [("a", first, b"1"), ("a", first + 1, b"2")])
-                self.assertEqual(self.b.told(parcels.END), [])
+                self.assertEqual(self.b.told(frames.END), [])
                 self.more()
                 self.here.settle()
-                self.assertEqual(len(self.b.told(parcels.END)), 1)
+                self.assertEqual(len(self.b.told(frames.END)), 1)
 
     def test_with_the_marks_that_stand_in_front_of_it(self) -> None:
         """Whether a copy is for a session that migrates depends on them."""
@@ -73,15 +73,15 @@ class GivenTests(SourceCase):
         client.next("CONNACK")
         self.here.lose(self.c)
         client.send(p.publish(TOPIC, b"1", 1, 1))
-        self.peer("c").outgoing.put_control("x", records.mark(77, False))
+        self.peer("c").outgoing.put_control("x", controls.mark(77, False))
         client.send(p.publish(TOPIC, b"2", 1, 2))
-        self.peer("c").outgoing.put_control("x", records.close(78))
-        self.peer("c").outgoing.put_control("y", records.mark(79, False))
+        self.peer("c").outgoing.put_control("x", controls.close(78))
+        self.peer("c").outgoing.put_control("y", controls.mark(79, False))
         client.send(p.publish(TOPIC, b"3", 1, 3))
         self.claimed = self.epoch() + 1000
         self.b.claims("s", self.claimed)
         self.accept()
-        (body,) = self.b.took(parcels.PENDING)
+        (body,) = self.b.took(frames.PENDING)
         copies = read_pending("s", split(body)[1], 0.0)
         found = [marks_in(each.origin.controls) for each in copies if each.origin is not None]
         self.assertEqual(found, [{}, {"x": 77}, {"x": CLOSED, "y": 79}])
@@ -94,7 +94,7 @@ class GivenTests(SourceCase):
         self.claimed = self.epoch() + 1000
         self.b.claims("s", self.claimed)
         self.accept()
-        (body,) = self.b.took(parcels.PENDING)
+        (body,) = self.b.took(frames.PENDING)
         found = read_pending("s", split(body)[1], 0.0)
         self.assertEqual(
             [(each.direct, each.session_epoch, each.via) for each in found],
@@ -115,9 +115,9 @@ class GivenTests(SourceCase):
         client.send(p.publish(TOPIC, b"1", 1, 1))
         self.assertEqual(self.c.records(), [b"1"])
         self.assertEqual(self.give(), [])
-        self.assertEqual(self.b.told(parcels.END), [])
+        self.assertEqual(self.b.told(frames.END), [])
         self.c.confirm_all()
-        self.assertEqual(len(self.b.told(parcels.END)), 1)
+        self.assertEqual(len(self.b.told(frames.END)), 1)
 
     def test_after_a_restart_it_is_known_who_has_published_it(self) -> None:
         self.published(b"1", durable=True)
@@ -142,7 +142,7 @@ class PutTests(TargetCase):
         """What node b says that the client has published for another one."""
         data = [special_of(e) + record_of(e.message, e.plain, None, 0.0) for e in copies]
         body = {"client": "s", "epoch": self.epoch(), "node": name}
-        self.b.give(parcels.PENDING, with_data(b"".join(data), **body))
+        self.b.give(frames.PENDING, with_data(b"".join(data), **body))
 
     def copies(self) -> list[object]:
         """What node c gets when it is back."""
@@ -183,7 +183,7 @@ class PutTests(TargetCase):
         self.b.confirm_all()
         self.b.accept("s", epoch)
         self.here.settle()
-        (body,) = self.b.took(parcels.PENDING)
+        (body,) = self.b.took(frames.PENDING)
         (found,) = read_pending("s", split(body)[1], 0.0)
         self.assertEqual(special_of(found), special_of(copy_of(7, b"1")))
 
