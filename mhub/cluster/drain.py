@@ -64,11 +64,11 @@ class Drain:
         for as long as a node is missing, and that may be long.
         """
         node = self._node
-        self._fewest = min(self._fewest, len(node.hub.sessions), node.claims.left())
+        self._fewest = min(self._fewest, len(node.hub.sessions), node.migration.left())
         return (
             self._fewest,
             len(node.channels),
-            node.claims.progress,
+            node.migration.progress,
             sum(member.peer.queued for member in node.members.values()),
         )
 

@@ -424,8 +424,8 @@ class Case(SynchronousTestCase):
         return self.here.world.hub
 
     @property
-    def claims(self) -> Any:
-        return self.here.node.claims
+    def migration(self) -> Any:
+        return self.here.node.migration
 
     def peer(self, name: str) -> Peer:
         """Another node as node a has it: the channels to it and from it."""
@@ -480,12 +480,12 @@ class Case(SynchronousTestCase):
     # Source and target on node a
 
     def source(self, client_id: str = "s") -> Source | None:
-        found = self.claims.source_of(client_id)
+        found = self.migration.source_of(client_id)
         assert found is None or isinstance(found, Source)
         return found
 
     def target(self, client_id: str = "s") -> Target | None:
-        found = self.claims.targets.get(client_id)
+        found = self.migration.targets.get(client_id)
         assert found is None or isinstance(found, Target)
         return found
 
