@@ -13,7 +13,6 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     shared      groups of $share subscribers
     delivery    a subscription, and a message on its way to one session
     session     what a client has here, connected or not: subscriptions, queue, in flight
-    divided     what a session remembers while other nodes have a part of it
     connection  one network connection: packets in, frames out
     frames      a message as the frame that one connection gets
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says

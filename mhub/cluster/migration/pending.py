@@ -1,35 +1,19 @@
-"""What source and target say to each other; docs/peer-protocol.md has the grammar.
+"""What a client has published for nodes that cannot be reached: copies for the target (PENDING).
 
-A body is an object of JSON, and for those with a session or entries a newline and bytes of
-`mhub.core.codec` behind it.
+docs/peer-protocol.md has the grammar.
 """
 
 import json
-from typing import Any, Final
+from typing import Final
 
-from mhub.cluster.frames import pack, unpack
+from mhub.cluster.frames import with_data
 from mhub.cluster.migration import controls
-from mhub.core.channel_records import (
-    Entry,
-    Origin,
-    read_special,
-    record_of,
-    special_of,
-)
+from mhub.core.channel_records import Entry, Origin, read_special, record_of, special_of
 from mhub.core.peer import Peer
 from mhub.wire.publish import topic_field
 
 CLOSED: Final = -1
 """In the place of a mark's epoch, in front of a copy: CLOSE."""
-
-
-def with_data(data: bytes, **fields: Any) -> bytes:
-    return pack(**fields) + b"\n" + data
-
-
-def split(body: bytes) -> tuple[dict[str, Any], bytes]:
-    head, _, data = body.partition(b"\n")
-    return unpack(head), data
 
 
 def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
