@@ -47,7 +47,7 @@ class Tables:
             self._tell_all(member)
             return
         at = peer.told
-        for part in _parts([change.name, change.value] for change in changes):
+        for part in _parts([name, value] for name, value in changes):
             to = at + len(part)
             self._node.send(member, frames.TABLE, pack(at=at, to=to, set=part))
             at = to

@@ -214,7 +214,7 @@ class IncomingChannel:
             self.unconfirmed_bytes = 0
             self.confirmed_at = now
             body = u64(self.frames_received) + u64(self.confirmable())
-            self.peer.outlet.send(CONFIRM, body + u64(max(self.peer.table_received, 0)))
+            self.peer.send(CONFIRM, body + u64(max(self.peer.table_received, 0)))
 
     def confirmable(self) -> int:
         """The number up to which all is safe here, and not held."""

@@ -17,12 +17,12 @@ count by their position among the messages, and direct ones, messages for a sing
 """
 
 from collections import deque
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 from mhub.core.channel_records import (
     PUBLISHES,
     Entry,
-    control,
     control_of,
     head_of,
     special_of,
@@ -86,7 +86,8 @@ class OutgoingChannel:
     def revive(self, entry: Entry) -> None:
         """A message that was journaled."""
         self.waiting.append(entry)
-        self._count(entry)
+        self.queued += 1
+        self.queued_bytes += entry.size()
 
     def _reserve(self) -> None:
         """Take the next numbers, for good."""
@@ -117,11 +118,13 @@ class OutgoingChannel:
 
     def put_control(self, client_id: str, body: bytes) -> None:
         """A control record, which no bound holds back, and which outlives this process."""
-        self._put(control(client_id, body), False)
+        entry = Entry(0, Publish(client_id.encode("utf-8"), body, 1, False), False, None)
+        entry.is_control = True
+        self._put(entry, False)
 
     def put_copy(self, copy: Entry) -> None:
         """What another node has for the peer, too: it comes once, in front of what follows here."""
-        self._put(copy.copy(), False)
+        self._put(copy, False)
 
     def put_direct(
         self, client_id: str, session_epoch: int, message: Publish, is_safe: bool, via: str
@@ -148,7 +151,8 @@ class OutgoingChannel:
             tracker = tracker_of(entry.message)
             tracker.remote += 1
             entry.tracker = tracker
-        self._count(entry)
+        self.queued += 1
+        self.queued_bytes += entry.size()
         if self.peer.up and not self.waiting and entry.after <= hub.durable and self._open():
             self._send(entry)
         else:
@@ -166,10 +170,6 @@ class OutgoingChannel:
                 return
             self.queued_bytes_qos0 += size
             self.waiting.append(Entry(0, message, plain, shares))
-
-    def _count(self, entry: Entry) -> None:
-        self.queued += 1
-        self.queued_bytes += entry.size()
 
     def _journal(self, entry: Entry) -> None:
         journal = self.hub.require_journal()
@@ -193,7 +193,7 @@ class OutgoingChannel:
             self._append(control_of(entry.message))
             return
         if entry.origin is not None or entry.direct:
-            head = special_of(entry)
+            head = special_of(entry, entry.origin)
             self.out.append(head)  # no frame ends between it and its record
             self.out_bytes += len(head)
         self._write(entry.message, entry.plain, entry.shares)
@@ -225,7 +225,7 @@ class OutgoingChannel:
         self._clear_out()
         self.frames.append(len(body))
         self.under_way_bytes += len(body)
-        self.peer.outlet.send(PUBLISHES, body)
+        self.peer.send(PUBLISHES, body)
 
     def _clear_out(self) -> None:
         self.out = []
@@ -293,29 +293,22 @@ class OutgoingChannel:
 
     def unconfirmed(self) -> list[Entry]:
         """What the peer may not have."""
-        return [e for entries in (self.unacked, self.waiting) for e in entries if e.n]
+        return [entry for entry in chain(self.unacked, self.waiting) if entry.n]
 
     def confirmed_to(self) -> int:
         """The number up to which the peer has all."""
-        for entries in (self.unacked, self.waiting):
-            for entry in entries:
-                if entry.n:
-                    return entry.n - 1
+        for entry in chain(self.unacked, self.waiting):
+            if entry.n:
+                return entry.n - 1
         return self.last_n
 
     def wait_for_all(self, tracker: AckTracker) -> None:
         """Until the peer has all that was put so far."""
-        if not self.peer.responds():
-            return
-        # The last one with a number: all that waits may be QoS 0, which is not confirmed by itself.
-        for entries in (self.waiting, self.unacked):
-            for entry in reversed(entries):
-                if entry.n:
-                    if entry.also is None:
-                        entry.also = []
-                    entry.also.append(tracker)
-                    tracker.remote += 1
-                    return
+        entries = self.unconfirmed() if self.peer.responds() else []
+        if entries:
+            last = entries[-1]
+            last.also = [tracker] if last.also is None else [*last.also, tracker]
+            tracker.remote += 1
 
     # Links come and go
 
@@ -343,22 +336,18 @@ class OutgoingChannel:
 
     def stop_waiting(self) -> None:
         """Nobody waits for the peer any more; what it may not have is journaled instead."""
-        for entries in (self.unacked, self.waiting):
-            for entry in entries:
-                if entry.n:
-                    if self.hub.journal is not None and entry.record is None:
-                        self._journal(entry)
-                    self._excuse(entry)
+        for entry in self.unconfirmed():
+            if self.hub.journal is not None and entry.record is None:
+                self._journal(entry)
+            self._excuse(entry)
 
     def forget(self) -> int:
         """The peer is not to come back: drop what was kept for it; how many messages."""
-        dropped = 0
-        while self.waiting:
-            entry = self.waiting.popleft()
-            if entry.n:
-                self._settle(entry)
-                dropped += 1
+        dropped = self.unconfirmed()
+        self.waiting.clear()
+        for entry in dropped:
+            self._settle(entry)
         if self.hub.journal is not None:
             self.hub.journal.end_line(self.sid)
             self.hub.journal.note(NOTE + self.peer.name, "")
-        return dropped
+        return len(dropped)

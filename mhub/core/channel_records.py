@@ -35,19 +35,10 @@ PROPERTIES: Final = 128  # the PUBLISH is one of MQTT 5, else of 3.1.1
 
 BARE: Final = 0x30
 
-# In the place of flags, as QoS 3 would make no sense.
-
-CONTROL: Final = 3
-"""A control record: the sizes of client id (u16) and body (u32), and these."""
-
-COPY: Final = 7
-"""A copy of what another node has in its channel to the same peer: a size (u32), so much text
-(node, channel epoch and what its control records say, with newlines between), the number there
-(u64)."""
-
-DIRECT: Final = 11
-"""For one client's session: its epoch (u64), the sizes of the client id and of where it was (u16
-each), and these."""
+# In the place of flags, as QoS 3 would make no sense; then
+CONTROL: Final = 3  # sizes of client id (u16) and body (u32), and these
+COPY: Final = 7  # of its Origin: size (u32) and text (with newlines between), number (u64)
+DIRECT: Final = 11  # session epoch (u64), sizes of client id and `via` (u16 each), and these
 
 MAX_PROPERTIES: Final = 1 << 28
 
@@ -82,15 +73,6 @@ class Entry(Delivery):
     def size(self) -> int:
         return len(self.message.payload) + len(self.message.topic_data)
 
-    def copy(self) -> "Entry":
-        """The same message for the same receivers, in no channel yet."""
-        made = Entry(0, self.message, self.plain, self.shares)
-        made.direct = self.direct
-        made.session_epoch = self.session_epoch
-        made.via = self.via
-        made.origin = self.origin
-        return made
-
     def addressed(self) -> str:
         """Whom it is for and where it is from, as the journal has it; read_addressed() reads it."""
         sender = self.message.sender
@@ -112,13 +94,6 @@ def read_addressed(n: int, message: Publish, text: str) -> Entry:
     entry.direct, entry.session_epoch, entry.via = direct
     if origin is not None:
         entry.origin = Origin(origin[0], origin[1], origin[2], origin[3])
-    return entry
-
-
-def control(client_id: str, body: bytes) -> Entry:
-    """A control record that has no number yet."""
-    entry = Entry(0, Publish(client_id.encode("utf-8"), body, 1, False), False, None)
-    entry.is_control = True
     return entry
 
 
@@ -165,10 +140,9 @@ def control_of(record: Publish) -> bytes:
     return b"%b%b%b%b" % (BYTES[CONTROL], sizes, client_id, record.payload)
 
 
-def special_of(entry: Entry) -> bytes:
-    """What stands in front of the record of a copy or of a direct message."""
+def special_of(entry: Entry, origin: Origin | None) -> bytes:
+    """What stands in front of the record of a direct message, or of a copy of what is there."""
     head = b""
-    origin = entry.origin
     if origin is not None:
         text = f"{origin.node}\n{origin.channel_epoch}\n{origin.controls}".encode()
         head = b"%b%b%b%b" % (BYTES[COPY], u32(len(text)), text, u64(origin.n))

@@ -5,27 +5,18 @@ processes.  While it responds, publishers wait for it; while it does not, for th
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mhub.core.channel_in import IncomingChannel
 from mhub.core.channel_out import OutgoingChannel
 from mhub.core.journal import AckTracker
 from mhub.core.ports import PeerOutlet
+from mhub.core.stats import PeerStats
 from mhub.core.table import CLIENT
 from mhub.wire.primitives import read_u64
 
 if TYPE_CHECKING:
     from mhub.core.peers import Peers
-
-
-class Nowhere:
-    """The outlet of a peer without a link."""
-
-    def send(self, kind: int, body: bytes) -> None:
-        pass
-
-
-NOWHERE: Final = Nowhere()
 
 
 class PeerLimits:
@@ -37,32 +28,14 @@ class PeerLimits:
         self.refuse_when_full = True
 
 
-class PeerCounters:
-    def __init__(self) -> None:
-        self.messages_sent = 0
-        self.messages_received = 0
-        self.messages_doubled = 0
-        self.dropped_qos0 = 0
-        self.dropped_full = 0
-        self.refused = 0  # messages that publishers were refused on its account
-
-    def add(self, other: "PeerCounters") -> None:
-        self.messages_sent += other.messages_sent
-        self.messages_received += other.messages_received
-        self.messages_doubled += other.messages_doubled
-        self.dropped_qos0 += other.dropped_qos0
-        self.dropped_full += other.dropped_full
-        self.refused += other.refused
-
-
 class Peer:
     def __init__(self, peers: "Peers", name: str) -> None:
         self.peers = peers
         self.hub = peers.hub
         self.name = name
         self.limits = peers.limits
-        self.counters = PeerCounters()
-        self.outlet: PeerOutlet = NOWHERE
+        self.counters = PeerStats()
+        self.outlet: PeerOutlet | None = None
         self.up = False  # there is a link, and both sides know where the other one stands
         self.suspected = False  # there is a link, but nothing comes
         # What it wants, by its own word
@@ -80,6 +53,10 @@ class Peer:
         )  # (number, who waits until it knows it)
         self.outgoing = OutgoingChannel(self)
         self.incoming = IncomingChannel(self)
+
+    def send(self, kind: int, body: bytes) -> None:
+        if self.outlet is not None:
+            self.outlet.send(kind, body)
 
     def responds(self) -> bool:
         """Whether somebody may have to wait for it."""
@@ -99,7 +76,7 @@ class Peer:
         """The link is gone: what the peer may not have is kept, as the store promises."""
         if self.up:
             self.up = False
-            self.outlet = NOWHERE
+            self.outlet = None
             self.outgoing.unlinked()
             self._stop_waiting()
 

@@ -12,10 +12,11 @@ from zlib import crc32
 from mhub.core.channel_out import NOTE
 from mhub.core.hlc import LOW_BITS, Clock
 from mhub.core.journal import AckTracker
-from mhub.core.peer import Peer, PeerCounters, PeerLimits
+from mhub.core.peer import Peer, PeerLimits
 from mhub.core.ports import Neighbours
 from mhub.core.router import Route
 from mhub.core.shared import Group
+from mhub.core.stats import PeerStats
 from mhub.core.table import CLIENT, FILTER, LASTING, SHARE, WANTED, Table
 from mhub.wire.publish import Publish
 from mhub.wire.topics import split_share
@@ -48,7 +49,7 @@ class Peers:
         self.table = Table()
         self.peers: dict[str, Peer] = {}
         self.all: list[Peer] = []
-        self.past = PeerCounters()  # of those that are forgotten
+        self.past = PeerStats()  # of those that are forgotten
         self.publisher: Peer | None = None  # whose message is at hand; None: of a client here
         self.publisher_controls = ""  # of a copy: what the control records in front of it say
         self.noted_stamp = 0  # of the clock, as the store has it
@@ -90,9 +91,9 @@ class Peers:
         self.past.add(peer.counters)
         return dropped
 
-    def counters(self) -> PeerCounters:
+    def counters(self) -> PeerStats:
         """The sums over all that ever were: they do not go down when one is forgotten."""
-        total = PeerCounters()
+        total = PeerStats()
         total.add(self.past)
         for peer in self.all:
             total.add(peer.counters)

@@ -30,19 +30,12 @@ LOG: Final = 20_000
 """Changes that are remembered, for peers whose link was down for a moment."""
 
 
-class Change:
-    def __init__(self, number: int, name: str, value: int) -> None:
-        self.number = number
-        self.name = name
-        self.value = value  # 0: removed
-
-
 class Table:
     def __init__(self) -> None:
         self.names: dict[str, int] = {}
         self.routes = 0  # of these names
         self.number = 0
-        self.log: deque[Change] = deque()
+        self.log: deque[tuple[str, int]] = deque()  # the last changes
         self.sessions = True  # one session for each client id in the whole cluster
 
     def announce(self, name: str, value: int) -> None:
@@ -57,7 +50,7 @@ class Table:
         if not name.startswith(CLIENT) and (not old or not value):
             self.routes += 1 if value else -1
         self.number += 1
-        self.log.append(Change(self.number, name, value))
+        self.log.append((name, value))
         if len(self.log) > LOG:
             self.log.popleft()
 
@@ -85,11 +78,9 @@ class Table:
             value = WANTED | (LASTING if group.lasting else 0) | group.live << 2
         self.announce(SHARE + group.full_name, value)
 
-    def since(self, number: int) -> list[Change] | None:
+    def since(self, number: int) -> list[tuple[str, int]] | None:
         """The changes behind a number; None if they are not remembered any more."""
-        if number == self.number:
-            return []
-        if number > self.number or not self.log or self.log[0].number > number + 1:
+        known = number - (self.number - len(self.log))  # how many of the log
+        if known < 0 or number > self.number:
             return None
-        first = self.log[0].number
-        return [self.log[index] for index in range(number + 1 - first, len(self.log))]
+        return [self.log[index] for index in range(known, len(self.log))]

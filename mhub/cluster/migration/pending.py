@@ -16,8 +16,8 @@ CLOSED: Final = -1
 """In the place of a mark's epoch, in front of a copy: CLOSE."""
 
 
-def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
-    """Copies of what a client has published and a peer may not have.
+def copies_of(node: str, client_id: str, peer: Peer) -> list[tuple[Entry, Origin]]:
+    """What a client has published and a peer may not have, and where that is a copy from.
 
     Whether a copy is for a session that migrates depends on the marks in front of it here.
     """
@@ -31,11 +31,8 @@ def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
             elif entry.message.payload[:1] == controls.CLOSE:
                 marks[name] = CLOSED
         elif entry.message.sender == client_id:
-            copy = entry.copy()
-            if copy.origin is None:
-                epoch = peer.outgoing.epoch
-                copy.origin = Origin(node, epoch, entry.n, json.dumps(marks))
-            found.append(copy)
+            here = Origin(node, peer.outgoing.epoch, entry.n, json.dumps(marks))
+            found.append((entry, entry.origin or here))
     return found
 
 
@@ -44,9 +41,11 @@ def marks_in(controls: str) -> dict[str, int]:
     return json.loads(controls) if controls else {}
 
 
-def pending_of(client_id: str, epoch: int, peer: Peer, copies: list[Entry]) -> bytes:
-    now = peer.hub.now
-    data = [special_of(e) + record_of(e.message, e.plain, e.shares, now) for e in copies]
+def pending_of(client_id: str, epoch: int, peer: Peer, copies: list[tuple[Entry, Origin]]) -> bytes:
+    data = []
+    for entry, origin in copies:
+        data.append(special_of(entry, origin))
+        data.append(record_of(entry.message, entry.plain, entry.shares, peer.hub.now))
     return with_data(b"".join(data), client=client_id, epoch=epoch, node=peer.name)
 
 

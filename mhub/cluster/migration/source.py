@@ -27,7 +27,7 @@ from mhub.cluster.migration.given import Given
 from mhub.cluster.migration.pending import copies_of, pending_of
 from mhub.cluster.migration.queues import MOST, Reader, row_of, stored_of
 from mhub.cluster.migration.segments import Segment, segments_of
-from mhub.core.channel_records import Entry
+from mhub.core.channel_records import Entry, Origin
 from mhub.core.codec import encode_rows, encode_session
 from mhub.core.delivery import Delivery, Subscription
 from mhub.core.records import Row
@@ -102,7 +102,7 @@ class Source:
         self._credit = False  # the target wants more
         self._safe_at = 0  # the batch with which what was given so far is safe
         # By node: copies of what the client has published for it, that are still to be given
-        self._pending: dict[str, list[Entry]] = {}
+        self._pending: dict[str, list[tuple[Entry, Origin]]] = {}
         self._drained: dict[str, int] = {}  # node -> how far it must have confirmed our channel
         # At the cut, by node: where its messages may be which the session has not got
         self._segments: dict[str, list[Segment]] = {}

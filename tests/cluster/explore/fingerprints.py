@@ -323,7 +323,7 @@ def _side(cluster: Cluster, side: Side) -> Any:
                 sorted((name, n - peer.table_received) for name, n in peer.expected.items()),
             ]
         )
-    found.append([(each.name, each.value) for each in peers.table.since(oldest) or ()])
+    found.append(peers.table.since(oldest) or [])
     if hub.journal is not None:
         found.append(walk.of(hub.journal))
     found += [walk.of(each) for each in (hub.holding, hub.stalled, hub.starving, hub.behind)]

@@ -104,8 +104,7 @@ def _head(client_id: str, epoch: int, via: str, origin: Origin | None = None) ->
     entry.direct = client_id
     entry.session_epoch = epoch
     entry.via = via
-    entry.origin = origin
-    return special_of(entry)
+    return special_of(entry, origin)
 
 
 class PlayedNode(Far):

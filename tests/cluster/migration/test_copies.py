@@ -141,7 +141,7 @@ class PutTests(TargetCase):
 
     def pending(self, name: str, *copies: Entry) -> None:
         """What node b says that the client has published for another one."""
-        data = [special_of(e) + record_of(e.message, e.plain, None, 0.0) for e in copies]
+        data = [special_of(e, e.origin) + record_of(e.message, e.plain, None, 0.0) for e in copies]
         body = {"client": "s", "epoch": self.epoch(), "node": name}
         self.b.give(frames.PENDING, with_data(b"".join(data), **body))
 
@@ -186,7 +186,8 @@ class PutTests(TargetCase):
         self.here.settle()
         (body,) = self.b.took(frames.PENDING)
         (found,) = read_pending("s", split(body)[1], 0.0)
-        self.assertEqual(special_of(found), special_of(copy_of(7, b"1")))
+        copy = copy_of(7, b"1")
+        self.assertEqual(special_of(found, found.origin), special_of(copy, copy.origin))
 
     def test_one_that_is_for_one_session_stays_so(self) -> None:
         self.claiming()
