@@ -27,8 +27,7 @@ from mhub.config.cluster import ClusterSettings
 from mhub.config.kinds import join_address
 from mhub.core.hlc import Clock
 from mhub.core.hub import Hub
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger

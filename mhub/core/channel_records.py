@@ -30,7 +30,7 @@ QOS: Final = 3
 RETAIN: Final = 4
 STAMPED: Final = 8  # 8 bytes: when it was retained
 APART: Final = 32  # not for plain subscriptions
-SHARED: Final = 64  # a count, and the names of shared subscriptions that it is for
+SHARED: Final = 64  # a count (u32), and the names of shared subscriptions that it is for
 PROPERTIES: Final = 128  # the PUBLISH is one of MQTT 5, else of 3.1.1
 
 BARE: Final = 0x30
@@ -120,7 +120,7 @@ def head_of(message: Publish, plain: bool, shares: list[str] | None) -> bytes:
         flags |= APART
     if shares is not None:
         flags |= SHARED
-        head += BYTES[len(shares)]
+        head += u32(len(shares))
         for name in shares:
             encoded = name.encode("utf-8")
             head += u32(len(encoded)) + encoded
@@ -175,10 +175,7 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
         stamp, pos = read_u64(data, pos)
     if flags & SHARED:
         shares = []
-        if pos >= len(data):
-            raise malformed("a message from a peer is cut off")
-        count = data[pos]
-        pos += 1
+        count, pos = read_u32(data, pos, len(data))
         for _ in range(count):
             size, pos = read_u32(data, pos, len(data))
             name, pos = _text(data, pos, size)

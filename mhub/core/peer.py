@@ -19,15 +19,6 @@ if TYPE_CHECKING:
     from mhub.core.peers import Peers
 
 
-class PeerLimits:
-    def __init__(self) -> None:
-        self.window_bytes = 4 * 1024 * 1024
-        self.max_queued_messages = 100_000
-        self.max_queued_bytes = 64 * 1024 * 1024
-        self.max_queued_bytes_qos0 = 8 * 1024 * 1024
-        self.refuse_when_full = True
-
-
 class Peer:
     def __init__(self, peers: "Peers", name: str) -> None:
         self.peers = peers

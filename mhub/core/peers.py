@@ -12,7 +12,8 @@ from zlib import crc32
 from mhub.core.channel_out import NOTE
 from mhub.core.hlc import LOW_BITS, Clock
 from mhub.core.journal import AckTracker
-from mhub.core.peer import Peer, PeerLimits
+from mhub.core.limits import PeerLimits
+from mhub.core.peer import Peer
 from mhub.core.ports import Neighbours
 from mhub.core.router import Route
 from mhub.core.shared import Group
@@ -30,9 +31,6 @@ CLOCK: Final = "clock"
 
 AHEAD: Final = 10_000 << LOW_BITS
 """Ten seconds of the cluster's clock: so rarely is it noted."""
-
-SHARES: Final = 255
-"""Names of groups that one record can carry."""
 
 
 class Peers:
@@ -198,10 +196,10 @@ class Peers:
         if route.peers is not None:
             for peer in route.peers:
                 names = shares.pop(peer, None) if shares is not None else None
-                self._put(peer, message, True, names)
+                peer.outgoing.put(message, True, names)
         if shares is not None:
             for peer, names in shares.items():
-                self._put(peer, message, False, names)
+                peer.outgoing.put(message, False, names)
         if message.retain:
             # The others only keep it; those without a link ask for it when they are back.
             for peer in self.all:
@@ -211,13 +209,6 @@ class Peers:
                     and (shares is None or peer not in shares)
                 ):
                     peer.outgoing.put(message, False, None)
-
-    def _put(self, peer: Peer, message: Publish, plain: bool, names: list[str] | None) -> None:
-        if names is not None and len(names) > SHARES:
-            peer.outgoing.put(message, plain, names[:SHARES])
-            self._put(peer, message, False, names[SHARES:])
-        else:
-            peer.outgoing.put(message, plain, names)
 
     def _shares(self, route: Route) -> dict[Peer, list[str]] | None:
         """The groups whose turn is a peer's; the others choose among their members here."""

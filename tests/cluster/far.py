@@ -14,8 +14,7 @@ from mhub.cluster.contract import PROTOCOL
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.wire.primitives import u64
 from tests.core.world import World

@@ -26,8 +26,7 @@ from mhub.cluster.drain import GOING, Drain
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.connection import CLOSED
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.store.memory import MemoryStore
 from tests.core.disk import EPOCH, Disk

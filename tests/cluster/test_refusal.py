@@ -9,8 +9,7 @@ from mhub.cluster.contract import OLDEST, PROTOCOL
 from mhub.cluster.link import Links
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from tests.cluster.ends import LinkCase, loop
 from tests.core.world import START, World

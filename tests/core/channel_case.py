@@ -14,7 +14,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub.core.channel_in import UNCONFIRMED_S
 from mhub.core.channel_records import CONFIRM, PUBLISHES, read_record
 from mhub.core.hlc import Clock
-from mhub.core.peer import Peer, PeerLimits
+from mhub.core.limits import PeerLimits
+from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.store.memory import MemoryStore
 from tests.core.disk import Disk

@@ -8,7 +8,8 @@ from mhub.core.channel_in import UNCONFIRMED, UNCONFIRMED_S
 from mhub.core.channel_out import EAGER
 from mhub.core.channel_records import BARE, CONFIRM, PUBLISHES, Entry
 from mhub.core.hlc import Clock
-from mhub.core.peer import Peer, PeerLimits
+from mhub.core.limits import PeerLimits
+from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.wire.primitives import read_u64
 from tests.core.world import World

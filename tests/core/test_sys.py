@@ -4,7 +4,8 @@ from unittest import TestCase
 
 from mhub.core.connection import Connection
 from mhub.core.hlc import Clock
-from mhub.core.peer import Peer, PeerLimits
+from mhub.core.limits import PeerLimits
+from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.records import Row
 from mhub.core.session import Session

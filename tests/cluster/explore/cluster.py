@@ -12,8 +12,7 @@ from typing import Any
 from mhub.cluster import frames
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.store.memory import MemoryStore
 from tests.cluster.explore.clients import Publisher, Subscriber
