@@ -1,7 +1,7 @@
 """Retained messages are on all nodes: two that meet compare what they have, and take what is newer.
 
-    SUMS      256 buckets of topics, a sum over topics and stamps for each
-    HAVE      for a few buckets that differ: topics and stamps
+    SUMS      256 buckets of topics, a sum over topics and timestamps for each
+    HAVE      for a few buckets that differ: topics and timestamps
     RETAINED  the messages of these buckets that the asker does not have, or has an older one of
     FILLED    that was all; the next few
 
@@ -54,7 +54,7 @@ class Fill:
                 member.filled = True
                 self._node.settled(member)
             return
-        known = [[m.topic, m.stamp] for m in self._known(member, buckets)]
+        known = [[m.topic, m.hlc] for m in self._known(member, buckets)]
         left = len(member.asking)
         self._node.send(member, frames.HAVE, pack(buckets=buckets, known=known, left=left))
 
@@ -77,7 +77,7 @@ class Fill:
         part: list[bytes] = []
         size = 0
         for message in self._known(member, said["buckets"]):
-            if message.stamp > theirs.get(message.topic, 0):
+            if message.hlc > theirs.get(message.topic, 0):
                 record = record_of(message, False, None, now)
                 message.frame_v5 = None
                 part.append(record)

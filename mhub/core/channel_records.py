@@ -28,7 +28,7 @@ CONFIRM: Final = 2
 
 QOS: Final = 3
 RETAIN: Final = 4
-STAMPED: Final = 8  # 8 bytes: when it was retained
+HLC: Final = 8  # 8 bytes: when it was retained
 APART: Final = 32  # not for plain subscriptions
 SHARED: Final = 64  # a count (u32), and the names of shared subscriptions that it is for
 PROPERTIES: Final = 128  # the PUBLISH is one of MQTT 5, else of 3.1.1
@@ -113,9 +113,9 @@ def head_of(message: Publish, plain: bool, shares: list[str] | None) -> bytes:
         flags |= PROPERTIES
     if message.retain:
         flags |= RETAIN
-        if message.stamp:
-            flags |= STAMPED
-            head = u64(message.stamp)
+        if message.hlc:
+            flags |= HLC
+            head = u64(message.hlc)
     if not plain:
         flags |= APART
     if shares is not None:
@@ -169,10 +169,10 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
     """What head_of() and wire_of() wrote at pos: message, plain, shares, the place behind it."""
     flags = data[pos]
     pos += 1
-    stamp = 0
+    hlc = 0
     shares: list[str] | None = None
-    if flags & STAMPED:
-        stamp, pos = read_u64(data, pos)
+    if flags & HLC:
+        hlc, pos = read_u64(data, pos)
     if flags & SHARED:
         shares = []
         count, pos = read_u32(data, pos, len(data))
@@ -185,7 +185,7 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
     message = decode(data, 0x30, body, stop, version, MAX_PROPERTIES)
     message.qos = flags & QOS
     message.retain = flags & RETAIN != 0
-    message.stamp = stamp
+    message.hlc = hlc
     if message.expiry_s >= 0:
         message.expires_at = now + message.expiry_s
     return message, flags & APART == 0, shares, stop

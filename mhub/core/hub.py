@@ -296,7 +296,7 @@ class Hub:
         peers = self.peers
         if peers is not None and not route.reserved:
             if message.retain:
-                message.stamp = peers.clock.stamp(self.now)
+                message.hlc = peers.clock.timestamp(self.now)
             if message.retain or route.peers is not None or route.groups:
                 peers.forward(message, route)
         self._deliver(message, route, route.groups)
@@ -307,8 +307,8 @@ class Hub:
         route = self.router.find(message.topic_data)
         message.topic = route.topic
         message.topic_field = route.topic_field
-        if message.stamp and self.peers is not None:
-            self.peers.clock.saw(message.stamp)
+        if message.hlc and self.peers is not None:
+            self.peers.clock.saw(message.hlc)
         if plain:
             self._deliver(message, route, NO_GROUPS)
         elif message.retain:
@@ -356,11 +356,11 @@ class Hub:
             message.frame_v5 = None
 
     def _retain(self, message: Publish, route: Route) -> None:
-        if message.stamp and not self.retained.newer(message):
+        if message.hlc and not self.retained.newer(message):
             return  # another node knows of a later one
         self.retained.store(message)
         journal = self.journal
-        if message.stamp and not message.payload:
+        if message.hlc and not message.payload:
             tombstone = self.retained.put_tombstone(message, self.now)
             if journal is not None:
                 journal.retain(tombstone, True)

@@ -6,11 +6,11 @@
 A hub without a cluster has no Peers, and pays nothing for it.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 from zlib import crc32
 
-from mhub.core.channel_out import NOTE
-from mhub.core.hlc import LOW_BITS, Clock
+from mhub.core import channel_out
+from mhub.core.hlc import NOTE, Clock
 from mhub.core.journal import AckTracker
 from mhub.core.limits import PeerLimits
 from mhub.core.peer import Peer
@@ -25,12 +25,6 @@ from mhub.wire.topics import split_share
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
     from mhub.core.session import Session
-
-CLOCK: Final = "clock"
-"""The note with a stamp that no stamp before the next restart reaches."""
-
-AHEAD: Final = 10_000 << LOW_BITS
-"""Ten seconds of the cluster's clock: so rarely is it noted."""
 
 
 class Peers:
@@ -50,7 +44,6 @@ class Peers:
         self.past = PeerStats()  # of those that are forgotten
         self.publisher: Peer | None = None  # whose message is at hand; None: of a client here
         self.publisher_controls = ""  # of a copy: what the control records in front of it say
-        self.noted_stamp = 0  # of the clock, as the store has it
         self.notes: dict[str, str] = {}  # what the store had at the start
         self.older: list[Session] = []  # and sessions of clients that have a newer one
         self.migrating = 0  # sessions that migrate to here or from here
@@ -67,7 +60,7 @@ class Peers:
 
     def recall(self, name: str, sid: int, notes: dict[str, str]) -> Peer:
         """A peer that the store remembers."""
-        peer = self._add(name, sid, notes.get(NOTE + name, ""))
+        peer = self._add(name, sid, notes.get(channel_out.NOTE + name, ""))
         peer.incoming.recall(notes)
         return peer
 
@@ -253,9 +246,8 @@ class Peers:
 
     def flush(self) -> None:
         """The end of a turn."""
-        if self.clock.last > self.noted_stamp and self.hub.journal is not None:
-            self.noted_stamp = self.clock.last + AHEAD
-            self.hub.journal.note(CLOCK, str(self.noted_stamp))
+        if self.clock.last > self.clock.reserved and self.hub.journal is not None:
+            self.hub.journal.note(NOTE, str(self.clock.reserve()))
         if self.migrating:
             self.neighbours.turn()
         for peer in self.all:

@@ -43,8 +43,8 @@ EXPIRES_AT: Final = struct.Struct("<d")
 EXPIRES_AT_POS: Final = 14
 
 MARKED: Final = 8
-"""A flag beside QoS and retain: eight bytes that say nothing any more and the stamp of the cluster
-follow the head."""
+"""A flag beside QoS and retain: eight bytes that say nothing any more and the timestamp of the
+cluster follow the head."""
 
 MARKS_SIZE: Final = 16
 
@@ -246,8 +246,8 @@ def message(publish: Publish, epoch: float) -> bytes:
     expires_at = publish.expires_at + epoch if publish.expires_at else 0.0
     marks = b""
     flags = publish.qos | (4 if publish.retain else 0)
-    if publish.stamp:
-        marks = u64(0) + u64(publish.stamp)
+    if publish.hlc:
+        marks = u64(0) + u64(publish.hlc)
         flags |= MARKED
     head = HEAD.pack(
         flags,
@@ -288,7 +288,7 @@ def publish_of(body: bytes, epoch: float) -> Publish:
     found.expiry_at = expiry_at
     found.expires_at = expires_at - epoch if expires_at else 0.0
     if flags & MARKED:
-        found.stamp, _ = read_u64(body, HEAD_SIZE + 8)
+        found.hlc, _ = read_u64(body, HEAD_SIZE + 8)
     return found
 
 

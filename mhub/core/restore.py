@@ -3,12 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
+from mhub.core import hlc
 from mhub.core.channel_records import read_addressed
 from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.journal import PEER, Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
-from mhub.core.peers import CLOCK, Peers
+from mhub.core.peers import Peers
 from mhub.core.records import Contents, StoredSession, publish_of
 from mhub.core.session import STATE_LOST, Session
 from mhub.core.table import FILTER, SHARE
@@ -29,7 +30,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     journal.last_sid = contents.last_sid
     journal.last_mid = contents.last_mid
     if hub.peers is not None:
-        hub.peers.clock.saw(int(contents.notes.get(CLOCK, 0)))
+        hub.peers.clock.saw(int(contents.notes.get(hlc.NOTE, 0)))
     arriving = {
         int(text): name for name, text in contents.notes.items() if name.startswith(ARRIVING)
     }
@@ -72,7 +73,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.retained.recall_tombstone(message)
     if hub.peers is not None:
         hub.peers.notes = contents.notes
-        hub.peers.clock.saw(hub.retained.last_stamp())
+        hub.peers.clock.saw(hub.retained.last_hlc())
 
 
 def _put(hub: Hub, session: Session) -> None:

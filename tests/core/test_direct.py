@@ -1,8 +1,8 @@
 """Messages for one session, in the line from one node to another; and what is not confirmed."""
 
 from mhub.core.channel_records import CONFIRM, PUBLISHES, Entry, Origin
+from mhub.core.hlc import AHEAD, NOTE
 from mhub.core.journal import tracker_of
-from mhub.core.peers import AHEAD, CLOCK
 from mhub.store.memory import MemoryStore
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.primitives import read_u64
@@ -322,20 +322,20 @@ class HoldTests(DirectCase):
 
 
 class ClockTests(Case):
-    """No stamp is given twice: the store knows one that none before a restart has reached."""
+    """No timestamp is given twice: the store knows one that none before a restart has reached."""
 
     def noted(self) -> int:
         assert self.a.store is not None
-        return int(self.a.store.notes.get(CLOCK, 0))
+        return int(self.a.store.notes.get(NOTE, 0))
 
     def begin(self) -> None:
         self.a = End("a", "b", MemoryStore())
         self.a.settle()
 
-    def stamp(self) -> int:
-        stamp = self.a.peers.clock.stamp(self.a.world.now)
+    def timestamp(self) -> int:
+        hlc = self.a.peers.clock.timestamp(self.a.world.now)
         self.settle()
-        return stamp
+        return hlc
 
     def settle(self) -> None:
         """The note is of the turn's end, and safe with the next batch."""
@@ -344,41 +344,41 @@ class ClockTests(Case):
 
     def test_it_is_ahead_of_what_was_given(self) -> None:
         self.begin()
-        stamp = self.stamp()
-        self.assertEqual(self.noted(), stamp + AHEAD)
+        hlc = self.timestamp()
+        self.assertEqual(self.noted(), hlc + AHEAD)
 
-    def test_it_is_not_written_with_each_stamp(self) -> None:
+    def test_it_is_not_written_with_each_timestamp(self) -> None:
         self.begin()
-        self.stamp()
+        self.timestamp()
         noted = self.noted()
         self.a.world.wait(5.0)
-        self.stamp()
+        self.timestamp()
         self.assertEqual(self.noted(), noted)
         self.a.world.wait(6.0)
-        stamp = self.stamp()
-        self.assertEqual(self.noted(), stamp + AHEAD)
+        hlc = self.timestamp()
+        self.assertEqual(self.noted(), hlc + AHEAD)
 
-    def test_also_if_a_stamp_of_another_node_was_far_ahead(self) -> None:
+    def test_also_if_a_timestamp_of_another_node_was_far_ahead(self) -> None:
         self.begin()
-        ahead = self.stamp() + (1 << 40)
+        ahead = self.timestamp() + (1 << 40)
         self.a.peers.clock.saw(ahead)
         self.settle()
         self.assertGreater(self.noted(), ahead)
 
-    def test_after_a_restart_stamps_are_higher(self) -> None:
+    def test_after_a_restart_timestamps_are_higher(self) -> None:
         self.begin()
-        ahead = self.stamp() + (1 << 40)
+        ahead = self.timestamp() + (1 << 40)
         self.a.peers.clock.saw(ahead)
-        last = self.stamp()
+        last = self.timestamp()
         self.a = End("a", "b", self.a.store)
-        self.assertGreater(self.stamp(), last)
+        self.assertGreater(self.timestamp(), last)
         self.assertGreater(last, ahead)
 
     def test_without_a_store_nothing_is_noted(self) -> None:
         self.a = End("a", "b", None)
-        self.a.peers.clock.stamp(self.a.world.now)
+        self.a.peers.clock.timestamp(self.a.world.now)
         self.a.world.hub.flush()
-        self.assertEqual(self.a.peers.noted_stamp, 0)
+        self.assertEqual(self.a.peers.clock.reserved, 0)
 
 
 class SenderTests(DirectCase):

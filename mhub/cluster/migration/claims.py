@@ -95,7 +95,7 @@ class Claims:
 
     def _claim(self, client_id: str) -> Target:
         node = self._node
-        target = Target(self._migration, client_id, node.peers.clock.stamp(node.hub.now))
+        target = Target(self._migration, client_id, node.peers.clock.timestamp(node.hub.now))
         target.wait()
         self._migration.targets[client_id] = target
         self._migration.count()
@@ -104,7 +104,7 @@ class Claims:
     def claim_again(self, target: Target) -> None:
         """Under a newer epoch: whatever was said of the earlier one is over."""
         node = self._node
-        target.epoch = node.peers.clock.stamp(node.hub.now)
+        target.epoch = node.peers.clock.timestamp(node.hub.now)
         target.offers = {}
         target.wait()
         waits = target.connection is not None and target.connection.state == WAITING

@@ -46,7 +46,7 @@ class ClaimTests(ClaimCase):
     def test_it_is_higher_than_all_that_were_heard_of(self) -> None:
         """However far the clock of another node is ahead."""
         self.begin()
-        ahead = self.here.peers.clock.stamp(self.here.world.now) + (1 << 40)
+        ahead = self.here.peers.clock.timestamp(self.here.world.now) + (1 << 40)
         self.b.claims("x", ahead)
         self.connect()
         self.assertGreater(self.epoch(), ahead)
@@ -54,7 +54,7 @@ class ClaimTests(ClaimCase):
     def test_also_after_a_restart(self) -> None:
         """The store knows an epoch that none before the crash has reached."""
         self.begin(durable=True)
-        ahead = self.here.peers.clock.stamp(self.here.world.now) + (1 << 40)
+        ahead = self.here.peers.clock.timestamp(self.here.world.now) + (1 << 40)
         self.b.claims("x", ahead)
         self.connect(clean=True)
         self.here.settle()
