@@ -26,15 +26,15 @@ AHEAD: Final = 10_000 << LOW_BITS
 class Clock:
     """Timestamps fit into 62 bits: small integers, also in the compiled build."""
 
-    def __init__(self, node: str, epoch: float) -> None:
-        self.epoch = epoch  # the hub's clock plus this is the time of day
+    def __init__(self, node: str, offset_s: float) -> None:
+        self.offset_s = offset_s  # the hub's clock plus this is the time of day
         self.mark = crc32(node.encode("utf-8")) & (STEP - 1)  # no two nodes give the same timestamp
         self.last = self.mark
         self.reserved = 0  # as the store has it
 
     def timestamp(self, now: float) -> int:
         """A timestamp that is higher than all so far."""
-        wall = int((now + self.epoch) * UNITS) << MARK_BITS | self.mark
+        wall = int((now + self.offset_s) * UNITS) << MARK_BITS | self.mark
         self.last = wall if wall > self.last else self.last + STEP
         return self.last
 

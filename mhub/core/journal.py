@@ -75,8 +75,8 @@ class DeferredFrame:
 
 
 class Journal:
-    def __init__(self, epoch: float, window: int, max_pending_bytes: int) -> None:
-        self.epoch = epoch  # the hub's clock plus this is the time of day
+    def __init__(self, clock_offset_s: float, window: int, max_pending_bytes: int) -> None:
+        self.clock_offset_s = clock_offset_s  # the hub's clock plus this is the time of day
         self.window = window  # messages of a queue that are held in memory
         self.max_pending_bytes = max_pending_bytes
         self.batch = Batch(1)
@@ -166,7 +166,7 @@ class Journal:
             shared.refs += 1
             record.mid = shared.mid
         else:
-            record.body = records.message(message, self.epoch)
+            record.body = records.message(message, self.clock_offset_s)
         batch.deliveries.append(record)
         batch.size_bytes += OVERHEAD + len(record.body)
         batch.urgent = True
@@ -178,7 +178,7 @@ class Journal:
         record = tracker.record
         if record is None:
             self.last_mid += 1
-            record = MessageRecord(self.last_mid, records.message(message, self.epoch))
+            record = MessageRecord(self.last_mid, records.message(message, self.clock_offset_s))
             record.batch = batch.number
             tracker.record = record
             batch.messages.append(record)
@@ -255,7 +255,7 @@ class Journal:
         if session.sid == 0:
             self.last_sid += 1
             session.sid = self.last_sid
-        record = record_of(session, self.epoch)
+        record = record_of(session, self.clock_offset_s)
         self.batch.sessions[session.sid] = record
         self._grow(len(record.will))
 
@@ -296,7 +296,7 @@ class Journal:
 
     def retain(self, message: Publish, kept: bool) -> None:
         """The retained message of a topic changed: to this one, or to none."""
-        body = records.message(message, self.epoch) if kept else b""
+        body = records.message(message, self.clock_offset_s) if kept else b""
         self.batch.retained[message.topic] = body
         self._grow(len(body))
         tracker = tracker_of(message)
@@ -317,8 +317,8 @@ class Journal:
         self.batch.urgent = True
 
 
-def record_of(session: "Session", epoch: float) -> SessionRecord:
-    """A session without subscriptions and messages; `epoch` makes the hub's time that of day."""
+def record_of(session: "Session", clock_offset_s: float) -> SessionRecord:
+    """A session without subscriptions and messages, its times in those of the day."""
     record = SessionRecord(session.sid, session.client_id)
     record.username = session.username
     record.listener = session.listener
@@ -326,11 +326,11 @@ def record_of(session: "Session", epoch: float) -> SessionRecord:
     record.expiry_s = session.expiry_s
     record.epoch = session.epoch
     record.began = session.began
-    record.ends_at = session.ends_at + epoch if session.ends_at else 0.0
+    record.ends_at = session.ends_at + clock_offset_s if session.ends_at else 0.0
     if session.will is not None:
-        record.will = records.message(session.will, epoch)
+        record.will = records.message(session.will, clock_offset_s)
         record.will_delay_s = session.will_delay_s
-        record.will_at = session.will_at + epoch if session.will_at else 0.0
+        record.will_at = session.will_at + clock_offset_s if session.will_at else 0.0
     return record
 
 

@@ -42,7 +42,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             continue
         if stored.record.client_id.startswith(PEER):
             if hub.peers is not None:
-                _channel(hub, hub.peers, stored, contents.notes, journal.epoch)
+                _channel(hub, hub.peers, stored, contents.notes, journal.clock_offset_s)
             continue
         session = revive(hub, stored, limits_of(stored.record.listener))
         session.sid = sid
@@ -57,13 +57,13 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.peers.table.own(session.client_id, newest.epoch, False)
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
-        _messages(session, stored, journal.epoch)
+        _messages(session, stored, journal.clock_offset_s)
         _deadlines(hub, session, stored, journal)
         if session.shares:
             session.refill()  # so that others of its groups can take over
     for body in contents.retained:
         try:
-            message = publish_of(body, journal.epoch)
+            message = publish_of(body, journal.clock_offset_s)
         except ValueError as error:
             hub.events.crashed("a stored retained message", error)
             continue
@@ -87,7 +87,7 @@ def _put(hub: Hub, session: Session) -> None:
 
 
 def _channel(
-    hub: Hub, peers: Peers, stored: StoredSession, notes: dict[str, str], epoch: float
+    hub: Hub, peers: Peers, stored: StoredSession, notes: dict[str, str], clock_offset_s: float
 ) -> None:
     """A peer, with the messages that were kept for it and what its lasting sessions want."""
     name = stored.record.client_id[len(PEER) :]
@@ -97,7 +97,7 @@ def _channel(
         peers.learn_again(peer, kind + record.name)
     for row in stored.inflight:
         try:
-            message = publish_of(row.body, epoch)
+            message = publish_of(row.body, clock_offset_s)
         except ValueError as error:
             hub.events.crashed(f"a stored message for node {name}", error)
             hub.require_journal().forget(row.record)
@@ -137,10 +137,10 @@ def revive(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
     return session
 
 
-def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
+def _messages(session: Session, stored: StoredSession, clock_offset_s: float) -> None:
     # PUBRELs come again in the order of their PUBRECs, which is not known: in that of the messages.
     for row in stored.inflight:
-        delivery = session.revive(row, epoch)
+        delivery = session.revive(row, clock_offset_s)
         if delivery is not None:
             session.inflight[row.record.pid] = delivery
             if session.hub.peers is None:
@@ -156,21 +156,21 @@ def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journ
     What is past already happens with the first tick: a will is published, a session ends.
     """
     record = stored.record
-    epoch = journal.epoch
+    clock_offset_s = journal.clock_offset_s
     if record.will:
         try:
-            session.will = publish_of(record.will, epoch)
+            session.will = publish_of(record.will, clock_offset_s)
         except ValueError as error:
             hub.events.crashed(f"the stored will of {record.client_id!r}", error)
     if session.will is not None:
         session.will_delay_s = record.will_delay_s
         if record.will_at:
-            session.will_at = record.will_at - epoch
+            session.will_at = record.will_at - clock_offset_s
         else:
             session.will_at = hub.now + min(record.will_delay_s, record.expiry_s)
             journal.session(session)  # from now on, however often the broker ends meanwhile
     if record.ends_at:
-        session.ends_at = record.ends_at - epoch
+        session.ends_at = record.ends_at - clock_offset_s
     elif record.expiry_s != NEVER:
         session.ends_at = hub.now + record.expiry_s
         journal.session(session)

@@ -317,7 +317,7 @@ class Session(Timed):
 
     def take_back(self, rows: list[Row]) -> None:
         """Messages from the store: they are next."""
-        epoch = self.hub.require_journal().epoch
+        epoch = self.hub.require_journal().clock_offset_s
         for row in rows:
             record = row.record
             self.tail_seq = record.seq

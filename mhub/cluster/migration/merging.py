@@ -55,9 +55,9 @@ class Merging:
         source = self._migration.sources.get(session)
         if source is not None and source.state in (ENDED, DOUBT) and highest is not None:
             highest.peer.outgoing.put_control(client_id, body)  # and here, in case that it stays
-        clock_s = self._migration.time_of_day()
+        clock_offset_s = self._migration.clock_offset_s()
         for row in controls.relayed(body):
-            session.enqueue(delivery_of(session, row, clock_s))
+            session.enqueue(delivery_of(session, row, clock_offset_s))
         session.pump(self._node.hub.portion)
 
     def set_apart(self, source: Source) -> None:

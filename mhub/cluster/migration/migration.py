@@ -80,10 +80,10 @@ class Migration:
         self._lives += 1
         return f"{self.node.settings.instance}/{self._lives}"
 
-    def time_of_day(self) -> float:
+    def clock_offset_s(self) -> float:
         """What turns the hub's time into that of day, as the store has it."""
         journal = self.node.hub.journal
-        return journal.epoch if journal is not None else self.node.peers.clock.epoch
+        return journal.clock_offset_s if journal is not None else self.node.peers.clock.offset_s
 
     def has_switched(self, name: str, client_id: str, epoch: int) -> None:
         source = self.source_of(client_id)

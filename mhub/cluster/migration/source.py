@@ -176,15 +176,15 @@ class Source:
 
     def _offer(self, owner: Member) -> None:
         session = self.session
-        clock_s = self._migration.time_of_day()
+        clock_offset_s = self._migration.clock_offset_s()
         self._life = self._migration.life(session)
-        self._reader = Reader(session, clock_s)
+        self._reader = Reader(session, clock_offset_s)
         body = with_data(
-            encode_session(stored_of(session, clock_s)),
+            encode_session(stored_of(session, clock_offset_s)),
             client=self.client_id,
             epoch=self.epoch,
             life=self._life,
-            now=clock_s + self._node.hub.now,
+            now=clock_offset_s + self._node.hub.now,
         )
         self._migration.tell_table(owner)  # what that says of the session comes first
         self._tell(frames.SESSION, body)
@@ -399,7 +399,7 @@ class Source:
         self.merging_since = self._node.hub.now
         self._migration.merging.set_apart(self)
         self.intake.divert = self._relay_on_arrival
-        self._reader = Reader(self.session, self._migration.time_of_day())
+        self._reader = Reader(self.session, self._migration.clock_offset_s())
         rows = [row for row in self._reader.first() if not row.record.released]
         for row in rows:
             row.record.pid = 0
@@ -413,7 +413,7 @@ class Source:
     def _relay_on_arrival(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         if qos and subscription.group is None and self._reader.is_exhausted():
             delivery = _delivery(message, qos, subscription)
-            row = row_of(delivery, 1, 0, self._migration.time_of_day())
+            row = row_of(delivery, 1, 0, self._migration.clock_offset_s())
             self._migration.merging.relay(self.client_id, [row])
             return False
         return qos > 0

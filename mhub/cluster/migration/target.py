@@ -84,7 +84,7 @@ class Target:
         self.direct: list[Entry] = []  # what is published at the source while it arrives
         self.relayed: list[bytes] = []  # late entries that came while it arrived
         self._pending: dict[str, list[Entry]] = {}  # by the node that it is for
-        self._clock_s = 0.0  # the source's time of day minus our hub's time
+        self._clock_offset_s = 0.0  # the source's time of day minus our hub's time
         self._actions: dict[str, Callable[..., None]] = {
             "accept": self._accept,
             "welcome": self._welcome,
@@ -121,7 +121,7 @@ class Target:
         hub = self._node.hub
         offer = self.offers[name]
         self.source = name
-        self._clock_s = offer.now - hub.now
+        self._clock_offset_s = offer.now - hub.now
         limits = self._node.limits(offer.stored.record.listener)
         session = revive(hub, offer.stored, limits)
         session.epoch = self.epoch
@@ -142,13 +142,13 @@ class Target:
         record = stored.record
         now = self._node.hub.now
         if record.ends_at:
-            session.ends_at = record.ends_at - self._clock_s
+            session.ends_at = record.ends_at - self._clock_offset_s
         elif session.expiry_s != NEVER:
             session.ends_at = now + session.expiry_s
         if record.will and record.will_at:
-            session.will = records.publish_of(record.will, self._clock_s)
+            session.will = records.publish_of(record.will, self._clock_offset_s)
             session.will_delay_s = record.will_delay_s
-            session.will_at = record.will_at - self._clock_s
+            session.will_at = record.will_at - self._clock_offset_s
 
     # ARRIVING
 
@@ -159,13 +159,15 @@ class Target:
         self.wait()
         for row in decode_rows(data):
             if row.record.pid:
-                revive_inflight(hub, session, row, self._clock_s)
+                revive_inflight(hub, session, row, self._clock_offset_s)
             elif session.sid:
-                row.body = records.shifted(row.body, hub.require_journal().epoch - self._clock_s)
+                row.body = records.shifted(
+                    row.body, hub.require_journal().clock_offset_s - self._clock_offset_s
+                )
                 hub.require_journal().adopt(session, row)
                 session.page_out(row.record)
             else:
-                session.keep(delivery_of(session, row, self._clock_s))
+                session.keep(delivery_of(session, row, self._clock_offset_s))
         self._tell(frames.MORE)
 
     def _take_pending(self, said: dict[str, Any], data: bytes) -> None:

@@ -62,7 +62,7 @@ LEFT_OUT: dict[str, set[str]] = {
     },
     "Peers": {"clock", "neighbours", "node", "all", "past", "notes"},
     "Table": {"log", "number", "routes"},
-    "Journal": {"epoch", "window", "max_pending_bytes"},
+    "Journal": {"clock_offset_s", "window", "max_pending_bytes"},
     "Batch": {"size_bytes"},
     "DeliveryRecord": {"size_bytes", "seq"},
     "Member": {
