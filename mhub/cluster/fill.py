@@ -1,6 +1,8 @@
-"""Retained messages are on all nodes: two that meet compare what they have, and take what is newer.
+"""Retained messages are on all nodes: two that meet compare digests, and take what is newer.
 
-    SUMS      256 buckets of topics, a sum over topics and timestamps for each
+Anti-entropy:
+
+    DIGESTS   256 buckets of topics, a digest over topics and timestamps for each
     HAVE      for a few buckets that differ: topics and timestamps
     RETAINED  the messages of these buckets that the asker does not have, or has an older one of
     FILLED    that was all; the next few
@@ -35,13 +37,13 @@ class Fill:
     def begin(self, member: Member) -> None:
         member.asking = []
         member.index = None
-        sums = self._node.hub.retained.sums
-        self._node.send(member, frames.SUMS, pack(sums=sums))
+        digests = self._node.hub.retained.digests
+        self._node.send(member, frames.DIGESTS, pack(digests=digests))
 
-    def sums(self, member: Member, body: bytes) -> None:
-        ours = self._node.hub.retained.sums or []
-        theirs = unpack(body)["sums"]
-        member.asking = [b for b, sum in enumerate(theirs) if b < len(ours) and ours[b] != sum]
+    def digests(self, member: Member, body: bytes) -> None:
+        ours = self._node.hub.retained.digests or []
+        theirs = unpack(body)["digests"]
+        member.asking = [b for b, each in enumerate(theirs) if b < len(ours) and ours[b] != each]
         self._ask(member)
 
     def _ask(self, member: Member) -> None:

@@ -103,7 +103,7 @@ class Node:
             frames.LEAVE: self._left,
             frames.TABLE: self.tables.heard,
             frames.AGAIN: self.tables.again,
-            frames.SUMS: self.fill.sums,
+            frames.DIGESTS: self.fill.digests,
             frames.HAVE: self.fill.have,
             frames.RETAINED: self.fill.retained,
             frames.FILLED: self.fill.filled,

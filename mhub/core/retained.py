@@ -21,11 +21,11 @@ class Retained:
         self.size_bytes = 0
         self.tree: TopicTree[Publish] = TopicTree()
         self.expiring: dict[str, Publish] = {}
-        # In a cluster: what was erased and when, and for each bucket of topics a sum over what is
+        # In a cluster: what was erased and when, and for each bucket of topics a digest of what is
         # there, by which two nodes see where they differ.
         self.tombstones: dict[str, Publish] = {}
         self.tombstone_s = 86_400.0
-        self.sums: list[int] | None = None
+        self.digests: list[int] | None = None
 
     def __len__(self) -> int:
         return self.tree.size
@@ -127,16 +127,16 @@ class Retained:
             self._count(tombstone)
 
     def count_for_peers(self) -> None:
-        """From now on, keep the sums."""
-        self.sums = [0] * BUCKETS
+        """From now on, keep the digests."""
+        self.digests = [0] * BUCKETS
         for message in self.known():
             self._count(message)
 
     def _count(self, message: Publish) -> None:
-        """A message into its bucket's sum, or out of it."""
-        sums = self.sums
-        if sums is not None and message.hlc:
-            sums[bucket_of(message.topic_data)] ^= (
+        """A message into its bucket's digest, or out of it."""
+        digests = self.digests
+        if digests is not None and message.hlc:
+            digests[bucket_of(message.topic_data)] ^= (
                 message.hlc * ODD + crc32(message.topic_data)
             ) & MASK
 

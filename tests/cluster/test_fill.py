@@ -5,7 +5,7 @@ import random
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster.fill import AT_ONCE, PART_BYTES
-from mhub.cluster.frames import FILLED, HAVE, PUBLISHES, RETAINED, SUMS, TABLE
+from mhub.cluster.frames import DIGESTS, FILLED, HAVE, PUBLISHES, RETAINED, TABLE
 from mhub.core.channel_records import read_record, record_of
 from mhub.core.retained import BUCKETS, bucket_of
 from mhub.wire.publish import Publish, topic_field
@@ -67,23 +67,23 @@ class Case(SynchronousTestCase):
 class Asking(Case):
     """Node a asks for what node b may have."""
 
-    def sums(self, *differ: int) -> list[int]:
-        """Sums that are other ones in some buckets."""
-        ours = list(self.here.world.hub.retained.sums or [])
+    def digests(self, *differ: int) -> list[int]:
+        """Digests that are other ones in some buckets."""
+        ours = list(self.here.world.hub.retained.digests or [])
         return [each ^ 1 if bucket in differ else each for bucket, each in enumerate(ours)]
 
     def test_a_link_begins_with_a_sum_for_each_bucket(self) -> None:
         topic = topic_in(7)
         self.retain(topic)
-        (said,) = self.here.link().told(SUMS)
-        self.assertEqual([b for b in range(BUCKETS) if said["sums"][b]], [7])
+        (said,) = self.here.link().told(DIGESTS)
+        self.assertEqual([b for b in range(BUCKETS) if said["digests"][b]], [7])
 
     def test_nothing_is_asked_where_all_are_equal(self) -> None:
         self.retain(topic_in(7))
         far = self.here.link()
         far.say(TABLE, at=-2, to=0, number=0, set=[])
         self.assertEqual(self.here.state(), "syncing")
-        far.say(SUMS, sums=self.sums())
+        far.say(DIGESTS, digests=self.digests())
         self.assertEqual((far.took(HAVE), self.here.state()), ([], "up"))
 
     def test_a_few_buckets_at_a_time_until_all_were_asked_for(self) -> None:
@@ -91,7 +91,7 @@ class Asking(Case):
         differ = list(range(3, 3 + 2 * AT_ONCE + 1))
         far = self.here.link()
         far.say(TABLE, at=-2, to=0, number=0, set=[])
-        far.say(SUMS, sums=self.sums(*differ))
+        far.say(DIGESTS, digests=self.digests(*differ))
         asked, left = [], []
         while said := far.told(HAVE):
             self.assertEqual((len(said), self.here.state()), (1, "syncing"))
@@ -110,7 +110,7 @@ class Asking(Case):
         erased = topic_in(8)
         self.retain(erased, b"")
         far = self.here.link()
-        far.say(SUMS, sums=self.sums(7, 8))
+        far.say(DIGESTS, digests=self.digests(7, 8))
         (said,) = far.told(HAVE)
         known = dict(said["known"])
         self.assertEqual(set(known), {topic_in(7), topic_in(7, 1), erased})
@@ -121,7 +121,7 @@ class Asking(Case):
         """Another release may have more: those that both have are compared."""
         far = self.here.link()
         far.say(TABLE, at=-2, to=0, number=0, set=[])
-        far.say(SUMS, sums=[*self.sums(), 1, 2, 3])
+        far.say(DIGESTS, digests=[*self.digests(), 1, 2, 3])
         self.assertEqual((far.took(HAVE), self.here.state()), ([], "up"))
 
 
@@ -257,5 +257,5 @@ class Meeting(SynchronousTestCase):
                 kept.append({message.topic: message.payload for message in found})
             self.assertEqual(kept[0], kept[1])
             self.assertGreater(len(kept[0]), 5)
-            sums = [node.world.hub.retained.sums for node in sim.nodes.values()]
-            self.assertEqual(sums[0], sums[1])
+            digests = [node.world.hub.retained.digests for node in sim.nodes.values()]
+            self.assertEqual(digests[0], digests[1])

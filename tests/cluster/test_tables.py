@@ -5,7 +5,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.cluster.frames import AGAIN, CONFIRM, PUBLISHES, SUMS, TABLE
+from mhub.cluster.frames import AGAIN, CONFIRM, DIGESTS, PUBLISHES, TABLE
 from mhub.cluster.tables import PART
 from mhub.core.table import FILTER, LOG
 from mhub.wire.primitives import read_u64
@@ -157,7 +157,7 @@ class OfAnother(Case):
 
     def test_a_node_is_up_when_all_of_its_table_is_here(self) -> None:
         """And its retained messages, whichever comes last."""
-        self.far.say(SUMS, sums=self.here.world.hub.retained.sums)
+        self.far.say(DIGESTS, digests=self.here.world.hub.retained.digests)
         self.tell(-2, -1, ("fx", 1))
         self.assertEqual(self.here.state(), "syncing")
         self.tell(-1, 3, ("fy", 1))

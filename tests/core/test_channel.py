@@ -338,9 +338,9 @@ class SafeTests(Case):
         self.a = End("a", "b", self.a.store)
         retained = self.a.world.hub.retained
         self.assertEqual([message.payload for message in retained.known()], [b""])
-        sums = list(retained.sums or [])
+        digests = list(retained.digests or [])
         retained.count_for_peers()
-        self.assertEqual(sums, retained.sums)  # by which the two nodes compare what they have
+        self.assertEqual(digests, retained.digests)  # by which the two nodes compare what they have
 
     def test_one_that_was_on_its_way_when_the_link_broke_is_stored_first(self) -> None:
         self.start("a")

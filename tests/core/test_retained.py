@@ -169,9 +169,9 @@ class Cluster(TestCase):
 
     def check_sums(self) -> None:
         """They are those of a node that has the same and counts it now."""
-        before = list(self.store.sums or [])
+        before = list(self.store.digests or [])
         self.store.count_for_peers()
-        self.assertEqual(before, self.store.sums)
+        self.assertEqual(before, self.store.digests)
 
     def test_newer_is_what_has_a_higher_timestamp(self) -> None:
         self.assertTrue(self.store.newer(self.retained(1)))
@@ -218,7 +218,7 @@ class Cluster(TestCase):
         self.store.store(message("$SYS/uptime", b"1"))
         self.assertEqual(self.store.known(), [])
         self.check_sums()
-        self.assertEqual(self.store.sums, [0] * BUCKETS)
+        self.assertEqual(self.store.digests, [0] * BUCKETS)
 
     @given(
         st.lists(

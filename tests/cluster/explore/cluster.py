@@ -25,7 +25,7 @@ INVISIBLE = frozenset(
         frames.PING,
         frames.PONG,
         frames.MEMBERS,
-        frames.SUMS,
+        frames.DIGESTS,
         frames.HAVE,
         frames.RETAINED,
         frames.FILLED,
