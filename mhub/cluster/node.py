@@ -220,8 +220,8 @@ class Node:
         channel.send(
             frames.RESUME,
             pack(
-                life=peer.outgoing.epoch,
-                heard=[peer.incoming.epoch, peer.incoming.confirmable()],
+                epoch=peer.outgoing.epoch,
+                received=[peer.incoming.epoch, peer.incoming.confirmable()],
                 table=[member.instance, peer.table_received],
             ),
         )
@@ -292,13 +292,13 @@ class Node:
 
     def _resumed(self, member: Member, body: bytes) -> None:
         said = unpack(body)
-        life, n = said["heard"]
+        epoch, n = said["received"]
         instance, number = said["table"]
         channel = member.channel
         assert channel is not None
         member.resumed = True
         peer = member.peer
-        peer.linked(channel, str(life), int(n), str(said["life"]))
+        peer.linked(channel, str(epoch), int(n), str(said["epoch"]))
         self.peers.restore_routes(peer)
         self.migration.linked(member)
         self.tables.begin(member, str(instance), int(number))

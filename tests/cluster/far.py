@@ -88,7 +88,7 @@ class Here:
         far = Far(self)
         hello = {"cluster": "plant", "node": "b", "instance": instance, "address": far.address}
         self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
-        far.say(frames.RESUME, life=instance, heard=["", 0], table=list(table))
+        far.say(frames.RESUME, epoch=instance, received=["", 0], table=list(table))
         return far
 
     def state(self) -> str:

@@ -56,7 +56,7 @@ class Case(SynchronousTestCase):
         node = self.cluster.node
         self.assertEqual(node.refusal(hello), "")
         node.opened(channel, hello)
-        node.received(channel, frames.RESUME, pack(life="l", heard=["", 0], table=["", 0]))
+        node.received(channel, frames.RESUME, pack(epoch="l", received=["", 0], table=["", 0]))
         node.received(channel, frames.TABLE, pack(at=-2, to=1, number=1, set=[["ft/#", 3]]))
         node.received(channel, frames.DIGESTS, pack(digests=[0] * 256))
         return channel

@@ -423,7 +423,7 @@ class WaitingTests(Case):
         self.start()
         other = self.a.peers.meet("c")
         outlet = Outlet()
-        other.linked(outlet, "", 0, "life")
+        other.linked(outlet, "", 0, "epoch")
         self.a.peers.learn(other, "f" + TOPIC, 1)
         self.publish(b"1")
         self.settle()

@@ -119,7 +119,7 @@ class TurnTests(Case):
         self.start()
         self.a.peers.learn(self.a.peer, f"f{TOPIC}", 0)
         self.c = self.a.peers.meet("c")
-        self.c.linked(Outlet(), "", 0, "life")
+        self.c.linked(Outlet(), "", 0, "epoch")
 
     def members(self, peer: Peer, connected: int) -> None:
         self.a.peers.learn(peer, f"s$share/g/{TOPIC}", 1 + 2 + 4 * connected)

@@ -67,7 +67,7 @@ class Side:
         self.hub = hub
         self.outlet = Outlet()
         self.peer = peers.meet(other)
-        self.peer.linked(self.outlet, "", 0, "life")
+        self.peer.linked(self.outlet, "", 0, "epoch")
         hub.flush()
         self.outlet.sent.clear()
 

@@ -174,7 +174,7 @@ class Away(Refusals, Case):
         for pid in (1, 2, 3):
             self.publish(self.five, 1, pid)
         self.five.take()
-        self.peer.linked(self.side.outlet, "", 0, "life")
+        self.peer.linked(self.side.outlet, "", 0, "epoch")
         self.side.hub.flush()
         self.confirm()
         self.assertEqual((self.peer.outgoing.queued, self.peer.outgoing.queued_bytes), (0, 0))

@@ -130,7 +130,7 @@ class Cluster(Case):
         for name in ("b", "c"):
             peers.meet(name)
             peers.learn(peers.peers[name], "ft/#", 3)
-        peers.peers["b"].linked(Frames(), "", 0, "life")
+        peers.peers["b"].linked(Frames(), "", 0, "epoch")
         return peers
 
     def test_nothing_of_a_cluster_without_one(self) -> None:

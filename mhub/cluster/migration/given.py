@@ -150,7 +150,7 @@ class GivenSessions:
             peer = self._node.peers.peers.get(name)
             here = [each for each in segments if each.node == self._node.name]
             if peer is not None and here:
-                is_known = all(each.life == peer.incoming.epoch for each in here)
+                is_known = all(each.channel_epoch == peer.incoming.epoch for each in here)
                 peer.incoming.hold_confirm(
                     why, min(each.position for each in here) if is_known else 0
                 )

@@ -48,7 +48,7 @@ class Migration:
         # (batch, client): sessions that are gone, until the store knows: others remember that they
         # have taken one for as long as we say that it is here
         self._gone: deque[tuple[int, str]] = deque()
-        self._lives = 0
+        self._session_ids = 0
 
     # For its parts
 
@@ -73,12 +73,12 @@ class Migration:
         member = self.node.members.get(name)
         return member.instance if member is not None else ""
 
-    def life(self, session: Session) -> str:
-        """Which session of this node it is."""
+    def session_id(self, session: Session) -> str:
+        """Which session of this node it is, also to others."""
         if session.sid:
             return f"{self.node.name}/{session.sid}"
-        self._lives += 1
-        return f"{self.node.settings.instance}/{self._lives}"
+        self._session_ids += 1
+        return f"{self.node.settings.instance}/{self._session_ids}"
 
     def clock_offset_s(self) -> float:
         """What turns the hub's time into that of day, as the store has it."""

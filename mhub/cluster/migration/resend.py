@@ -41,7 +41,7 @@ class Resend:
         if peer is None:
             return found, False
         is_open = segment.was_open
-        is_known = peer.outgoing.epoch == segment.life
+        is_known = peer.outgoing.epoch == segment.channel_epoch
         for entry in peer.outgoing.unconfirmed():
             if is_known and (entry.n <= segment.position or entry.n in segment.early):
                 continue
@@ -68,7 +68,7 @@ class Resend:
         """Whether something is missing: it was confirmed, there was a gap already, or what came
         next was for another session."""
         peer = self._node.peers.peers.get(segment.node)
-        if peer is None or peer.outgoing.epoch != segment.life:
+        if peer is None or peer.outgoing.epoch != segment.channel_epoch:
             return False
         if peer.outgoing.confirmed_n > segment.position:
             return True

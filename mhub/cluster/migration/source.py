@@ -95,7 +95,7 @@ class Source:
         self.epoch = 0  # of the target's claim
         self.overdue_at = 0.0  # DOUBT: when it is not worth to let other nodes wait any longer
         self.merging_since = 0.0
-        self._life = ""  # which session of this node it is, for the target to know it again
+        self._session_id = ""  # which session of this node it is, for the target to know it again
         self._instance = ""  # of the target's process, at END
         self._reader = Reader(session, 0.0)
         self._rows: list[Row] = []
@@ -177,13 +177,13 @@ class Source:
     def _offer(self, owner: Member) -> None:
         session = self.session
         clock_offset_s = self._migration.clock_offset_s()
-        self._life = self._migration.life(session)
+        self._session_id = self._migration.session_id(session)
         self._reader = Reader(session, clock_offset_s)
         body = with_data(
             encode_session(stored_of(session, clock_offset_s)),
             client=self.client_id,
             epoch=self.epoch,
-            life=self._life,
+            session_id=self._session_id,
             now=clock_offset_s + self._node.hub.now,
         )
         self._migration.tell_table(owner)  # what that says of the session comes first
@@ -276,7 +276,9 @@ class Source:
             self._sid = self.session.sid
             self._instance = self._migration.instance_of(self.target)
             segments = json.dumps(self._segments)
-            text = "\n".join([self.target, str(self.epoch), self._life, self._instance, segments])
+            text = "\n".join(
+                [self.target, str(self.epoch), self._session_id, self._instance, segments]
+            )
             self._node.hub.require_journal().note(f"{ENDED_NOTE}{self.session.sid}", text)
             self._safe_at = self._node.hub.require_journal().mark()
         self._go_on()
@@ -308,7 +310,7 @@ class Source:
 
     def recall_end(self, text: str) -> None:
         """END was out when this node ended, or about to be."""
-        self.target, epoch, self._life, self._instance, segments = text.split("\n")
+        self.target, epoch, self._session_id, self._instance, segments = text.split("\n")
         self.epoch = int(epoch)
         self._segments = {n: segments_of(each) for n, each in json.loads(segments).items()}
         self._migration.given.hold(self._why, self._segments)
@@ -344,7 +346,10 @@ class Source:
     def _ask(self) -> None:
         self._doubt()
         body = pack(
-            client=self.client_id, epoch=self.epoch, life=self._life, instance=self._instance
+            client=self.client_id,
+            epoch=self.epoch,
+            session_id=self._session_id,
+            instance=self._instance,
         )
         self._tell(frames.ASK, body)
 

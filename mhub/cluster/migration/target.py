@@ -63,7 +63,7 @@ class Offer:
 
     def __init__(self, said: dict[str, Any], data: bytes) -> None:
         self.stored: StoredSession = decode_session(data)
-        self.life = str(said["life"])
+        self.session_id = str(said["session_id"])
         self.now = float(said["now"])  # there
         self.held = self.stored.record.epoch  # the epoch under which it was held there
 

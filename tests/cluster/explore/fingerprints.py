@@ -69,8 +69,8 @@ LEFT_OUT: dict[str, set[str]] = {
         *("peer", "address", "version", "channel", "heard_at", "pinged_at", "latency_s", "index"),
         *("note", "asking"),
     },
-    # A life is only compared with others: how many there were does not matter
-    "Migration": {"node", "progress", "holders", "_gone", "_lives"},
+    # A session id is only compared with others: how many there were does not matter
+    "Migration": {"node", "progress", "holders", "_gone", "_session_ids"},
     "Exchange": {"_safe"},
     "Source": {"_actions", "_reader"},
     "Target": {"_actions"},

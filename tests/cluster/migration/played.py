@@ -114,7 +114,7 @@ class PlayedNode(Far):
         super().__init__(here, name)
         self.here = here
         self.table_n = 0
-        self.life = ""
+        self.channel_epoch = ""
         self.n = 0  # of the last message in its channel to node a
         self._frames = 0
 
@@ -160,11 +160,17 @@ class PlayedNode(Far):
         self._channel([head + record_of(message, False, None, now) for message in messages])
 
     def copy(
-        self, node: str, life: str, n: int, payload: bytes, controls: str = "", direct: str = ""
+        self,
+        node: str,
+        channel_epoch: str,
+        n: int,
+        payload: bytes,
+        controls: str = "",
+        direct: str = "",
     ) -> None:
         """What another node has in its channel to node a, with that number."""
         client_id, _, epoch = direct.partition(" ")
-        head = _head(client_id, int(epoch or 0), "", Origin(node, life, n, controls))
+        head = _head(client_id, int(epoch or 0), "", Origin(node, channel_epoch, n, controls))
         record = record_of(message_of(payload), not direct, None, self.here.world.now)
         self._channel([head + record])
 
@@ -209,7 +215,7 @@ class PlayedNode(Far):
         held: int,
         incoming: tuple[int, ...] = (),
         topics: tuple[str, ...] = (TOPIC,),
-        life: str = "",
+        session_id: str = "",
         expiry_s: int = NEVER,
         began: int = 0,
     ) -> None:
@@ -228,7 +234,7 @@ class PlayedNode(Far):
             encode_session(stored),
             client=client_id,
             epoch=epoch,
-            life=life or f"{self.name}/1",
+            session_id=session_id or f"{self.name}/1",
             now=self.here.world.now,
         )
         self.give(frames.SESSION, body)
@@ -368,13 +374,13 @@ class RealNode(Here):
         """A node is linked, but what it has is still on its way."""
         before = self.played.get(name)
         far = self.played[name] = PlayedNode(self, name)
-        instance = instance or (before.life if before is not None else f"{name}1")
-        far.life = instance
-        if before is not None and before.life == instance:
+        instance = instance or (before.channel_epoch if before is not None else f"{name}1")
+        far.channel_epoch = instance
+        if before is not None and before.channel_epoch == instance:
             far.n = before.n
         hello = {"cluster": "plant", "node": name, "instance": instance, "address": far.address}
         self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
-        far.say(frames.RESUME, life=instance, heard=["", 0], table=["", -1])
+        far.say(frames.RESUME, epoch=instance, received=["", 0], table=["", -1])
         return far
 
     def lose(self, far: PlayedNode) -> None:

@@ -344,8 +344,8 @@ class AgainTests(GateCase):
     The gate of node c has a segment of its channel to node b, behind the position 5.
     """
 
-    def direct(self, far: PlayedNode, n: int, life: str = "c1") -> None:
-        far.direct("s", self.served, b"%d" % n, via=place("c", life, n))
+    def direct(self, far: PlayedNode, n: int, epoch: str = "c1") -> None:
+        far.direct("s", self.served, b"%d" % n, via=place("c", epoch, n))
 
     def test_in_their_order_from_the_node_that_has_published_them(self) -> None:
         self.arrived()

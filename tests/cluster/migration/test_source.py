@@ -471,20 +471,20 @@ class OfferTests(SourceCase):
 
     def test_another_session_of_the_same_client_has_another_life(self) -> None:
         self.offered()
-        first = self.b.offered()[0]["life"]
+        first = self.b.offered()[0]["session_id"]
         self.refuse(merge=False)
         self.b.table(("cs", 0))
         self.session = self.sleeper()
         self.b.claims("s", self.session.epoch + 1000)
-        self.assertNotEqual(self.b.offered()[0]["life"], first)
+        self.assertNotEqual(self.b.offered()[0]["session_id"], first)
 
     def test_the_same_session_has_the_same_one_after_a_restart(self) -> None:
         self.offered(durable=True)
-        first = self.b.offered()[0]["life"]
+        first = self.b.offered()[0]["session_id"]
         self.here.settle()
         self.restart()
         self.back()
-        self.assertEqual(self.b.offered()[0]["life"], first)
+        self.assertEqual(self.b.offered()[0]["session_id"], first)
 
     def test_a_node_whose_table_is_not_here_is_offered_nothing(self) -> None:
         """What it says of the session may be old."""
@@ -545,7 +545,7 @@ class CutTests(SourceCase):
         self.sending()
         self.b.copy("c", "c1", 3, b"x")
         self.b.copy("c", "c1", 2, b"y")
-        self.b.copy("c", "c0", 9, b"of an earlier life")
+        self.b.copy("c", "c0", 9, b"of an earlier channel")
         self.more()
         self.more()
         self.assertEqual(self.gates()["c"], [["a", "c1", 0, [2, 3], 0, True]])
@@ -570,7 +570,7 @@ class CutTests(SourceCase):
         client = self.connect()
         first = self.epoch()
         self.c.session("s", first, 1000)
-        before = self.segment("c", 7)._replace(life="b1")
+        before = self.segment("c", 7)._replace(channel_epoch="b1")
         self.c.end("s", first, {"b": [before], "c": []})
         self.c.table(("cs", 0))
         self.assertTrue(client.next("CONNACK").session_present)
@@ -641,7 +641,7 @@ class ConfirmTests(SourceCase):
         self.here.lose(self.c)
         self.c = self.here.join("c")
         (said,) = self.c.told(frames.RESUME)
-        self.assertEqual(said["heard"], ["c1", 0])
+        self.assertEqual(said["received"], ["c1", 0])
 
     def test_switched_lets_them_go(self) -> None:
         """Before DONE as well as after: what is behind the position is on its way."""

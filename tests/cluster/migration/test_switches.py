@@ -140,7 +140,7 @@ class CollectTests(CutsCase):
         """The node had heard of an earlier channel: none of these has come to it before the cut."""
         self.start(b"1", b"2")
         segment = self.segment("b", 1 << 40, (self.first + 1,))
-        self.assertEqual(self.collect(segment._replace(life="before")), [b"1", b"2"])
+        self.assertEqual(self.collect(segment._replace(channel_epoch="before")), [b"1", b"2"])
         self.assertEqual(self.collect(segment), [])
 
     def test_where_the_gate_was_open_until_the_close(self) -> None:
@@ -331,8 +331,8 @@ class SwitchTests(CutsCase):
         """What it sends is confirmed again, though it was never asked by the owner."""
         self.start(b"1")
         gone = given.Given("s", EPOCH, "c", [TOPIC])
-        life = self.peer("b").incoming.epoch
-        gone.waits = {"b": [Segment("a", life, 0, [], 0, True)]}
+        epoch = self.peer("b").incoming.epoch
+        gone.waits = {"b": [Segment("a", epoch, 0, [], 0, True)]}
         told = self.here.node.migration.given
         told.hold(gone.why, gone.waits)
         told.gave(gone)
@@ -562,7 +562,7 @@ class GivenTests(SourceCase):
         kinds = self.c.sent(frames.CUT, frames.TABLE, frames.CONFIRM)
         self.assertEqual(kinds[:2], [frames.CUT, frames.TABLE])
         (resumed,) = self.c.told(frames.RESUME)
-        self.assertEqual(resumed["heard"], ["c1", 1])
+        self.assertEqual(resumed["received"], ["c1", 1])
         (said,) = self.c.told(frames.CUT)
         expected = {
             "client": "s",

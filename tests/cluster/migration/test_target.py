@@ -377,7 +377,7 @@ class OwnChannelTests(TargetCase):
         self.claiming()
         self.published(b"1", b"2")
         self.b.session("s", self.epoch(), HELD)
-        segment = self.segment("b", 1 << 40)._replace(life="another")
+        segment = self.segment("b", 1 << 40)._replace(channel_epoch="another")
         self.b.end("s", self.epoch(), {"a": [segment], "b": []})
         self.assertTrue(self.present())
         self.assertEqual(self.client.payloads(), [b"1", b"2"])
