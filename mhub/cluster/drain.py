@@ -45,7 +45,7 @@ class Drain:
         return GOING
 
     def _is_linked(self) -> bool:
-        """Whether it has heard of all that the others have, who can be reached."""
+        """Whether it knows of all that the others have, who can be reached."""
         host = self._node.members.get(self._host.name)
         return host is not None and host.state == UP and self._node.ready()
 

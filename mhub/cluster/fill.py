@@ -9,7 +9,7 @@ Anti-entropy:
 
 Both sides do so at the same time.  Stop and wait bounds what is under way.  What was erased is
 remembered for a while as a message without payload, so that it does not come back from a node that
-had not heard of it.
+does not know of it.
 """
 
 from typing import TYPE_CHECKING, Any, Final

@@ -29,7 +29,7 @@ class Member:
         self.channel: Channel | None = None
         self.gone_at = now  # since when there is no link
         self.resumed = False
-        self.heard_at = now
+        self.received_at = now
         self.pinged_at = 0.0
         self.latency_s = -1.0
         # Its table, while all of it is on its way: names that were there before

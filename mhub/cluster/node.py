@@ -101,7 +101,7 @@ class Node:
             frames.PONG: self._ponged,
             frames.MEMBERS: self._told_of_members,
             frames.LEAVE: self._left,
-            frames.TABLE: self.tables.heard,
+            frames.TABLE: self.tables.on_table,
             frames.AGAIN: self.tables.again,
             frames.DIGESTS: self.fill.digests,
             frames.HAVE: self.fill.have,
@@ -206,7 +206,7 @@ class Node:
         member.has_table = False
         member.filled = False
         member.stale = None
-        member.heard_at = now
+        member.received_at = now
         member.version = said["version"]
         member.address = said["address"]
         member.host = said["host"]
@@ -266,7 +266,7 @@ class Node:
         if member is None:
             return
         now = self._now()
-        member.heard_at = now
+        member.received_at = now
         if member.state == SUSPECT:
             self._turn(member, UP if member.whole() else SYNCING, "")
             member.peer.suspected = False
@@ -357,16 +357,16 @@ class Node:
 
     def _watch(self, member: Member, now: float) -> None:
         settings = self.settings
-        silent_s = now - member.heard_at
+        silent_s = now - member.received_at
         if silent_s >= settings.dead_s:
-            text = f"nothing heard for {silent_s:.0f} s"
+            text = f"nothing received for {silent_s:.0f} s"
             channel = member.channel
             if channel is not None:
                 channel.close(text)
             self._unlink(member, text)
             return
         if silent_s >= settings.suspect_s and member.state in (UP, SYNCING):
-            self._turn(member, SUSPECT, f"nothing heard for {silent_s:.0f} s")
+            self._turn(member, SUSPECT, f"nothing received for {silent_s:.0f} s")
             member.peer.suspect()
         if now - member.pinged_at >= settings.heartbeat_s:
             member.pinged_at = now
@@ -425,7 +425,7 @@ class Node:
         return [*self.seeds, *self._known().values()]
 
     def knows(self, name: str) -> bool:
-        """Whether a node is one of the cluster, as far as this one has heard."""
+        """Whether a node is one of the cluster, as far as this one knows."""
         return name in self._known()
 
     def can_be_replaced(self, member: Member) -> bool:

@@ -72,12 +72,12 @@ class Tables:
     # Theirs
 
     def restarted(self, member: Member) -> None:
-        """It is another process than before: what was heard of its table is of the old one."""
+        """It is another process than before: what was received of its table is of the old one."""
         member.peer.table_received = -1  # so it sends all of it
         if member.peer.expected_of != member.instance:
             member.peer.expected = {}
 
-    def heard(self, member: Member, body: bytes) -> None:
+    def on_table(self, member: Member, body: bytes) -> None:
         said = unpack(body)
         at, to, changes = int(said["at"]), int(said["to"]), said["set"]
         peer = member.peer

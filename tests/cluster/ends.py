@@ -29,14 +29,14 @@ class FakeEnds:
     def __init__(self, name: str) -> None:
         self.name = name
         self.refuses = ""
-        self.heard: list[str] = []
+        self.events: list[str] = []
         self._queues: dict[str, DeferredQueue[Any]] = defaultdict(DeferredQueue)
 
     def next(self, what: str) -> Deferred[Any]:
         return self._queues[what].get()
 
     def _put(self, what: str, *values: object) -> None:
-        self.heard.append(what)
+        self.events.append(what)
         self._queues[what].put(values if len(values) > 1 else values[0])
 
     def hello(self) -> bytes:

@@ -106,7 +106,7 @@ class DialTests(LinkCase):
             bound.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{bound.getsockname()[1]}"
             self.links(self.b).dial(address)
-            self.assertEqual(self.b.heard, [])
+            self.assertEqual(self.b.events, [])
             failed, text = await self.b.next("dial_failed")
         self.assertEqual(failed, address)
         self.assertIn("refused", text)
@@ -161,7 +161,7 @@ class EndTests(LinkCase):
         await at_b.gone
         self.assertIs(channel, at_a)
         self.assertIn("there is a better link", text)
-        self.assertNotIn("lost", self.b.heard)
+        self.assertNotIn("lost", self.b.events)
         self.assertEqual(len(self.lines("there is a better link", "(node-a)")), 1)
         self.assertEqual(len(self.lines("there is a better link", "(node-b)")), 1)
 
@@ -179,7 +179,7 @@ class EndTests(LinkCase):
         at_b.close("one of two")
         await at_a.gone
         await at_b.gone
-        self.assertNotIn("lost", self.a.heard + self.b.heard)
+        self.assertNotIn("lost", self.a.events + self.b.events)
 
     async def test_after_close_nothing_is_heard_nor_said(self) -> None:
         at_a, at_b = await self.linked()
@@ -189,7 +189,7 @@ class EndTests(LinkCase):
         at_b.send(2, b"too late")
         await self.a.next("lost")
         await at_b.gone
-        self.assertNotIn("received", self.a.heard + self.b.heard)
+        self.assertNotIn("received", self.a.events + self.b.events)
         self.assertEqual(self.lines("again"), [])
 
     async def test_close_within_received(self) -> None:
@@ -205,7 +205,7 @@ class EndTests(LinkCase):
         for kind in range(5):
             at_b.send(kind, b"")
         await self.b.next("lost")
-        self.assertEqual(fickle.heard, ["opened", "received"])
+        self.assertEqual(fickle.events, ["opened", "received"])
 
     async def test_the_connection_breaks(self) -> None:
         at_a, at_b = await self.linked()
@@ -235,7 +235,7 @@ class EndTests(LinkCase):
         _, there = await self.b.next("lost")
         self.assertIn(f"more than {3 * PART} bytes", here)
         self.assertIn(f"more than {3 * PART} bytes", there)
-        self.assertEqual(self.a.heard, ["opened", "received", "received", "lost"])
+        self.assertEqual(self.a.events, ["opened", "received", "received", "lost"])
 
 
 class BugTests(LinkCase):
@@ -301,7 +301,7 @@ class StopTests(LinkCase):
         await links.stop()
         _, text = await self.b.next("lost")
         self.assertIn("shutting down", text)
-        self.assertEqual(self.a.heard, ["opened"])
+        self.assertEqual(self.a.events, ["opened"])
         self.links(self.b).dial(address)
         await self.b.next("dial_failed")
         await at_b.gone
@@ -314,7 +314,7 @@ class StopTests(LinkCase):
         await links.stop()
         links.dial(address)
         await deferLater(loop, 0.01)
-        self.assertEqual(self.b.heard, [])
+        self.assertEqual(self.b.events, [])
 
     async def test_a_login_under_way_ends(self) -> None:
         made: list[Protocol] = []
@@ -328,7 +328,7 @@ class StopTests(LinkCase):
         while not made:
             await deferLater(loop, 0.001)
         await links.stop()
-        self.assertEqual(self.b.heard, [])
+        self.assertEqual(self.b.events, [])
 
     async def test_a_stop_without_a_start(self) -> None:
         await self.links(self.a).stop()

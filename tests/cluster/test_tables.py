@@ -144,7 +144,7 @@ class OfAnother(Case):
             found += [topic] if self.far.took(PUBLISHES) else []
         return found
 
-    def heard(self) -> int:
+    def confirmed(self) -> int:
         """Up to which number its table is here, as it is told."""
         body = self.far.took(CONFIRM)[-1]
         return read_u64(body, 16)[0]
@@ -153,7 +153,7 @@ class OfAnother(Case):
         self.tell(-2, 3, ("fx", 1))
         self.tell(3, 5, ("fy", 1), ("fx", 0))
         self.assertEqual(self.wanted("x", "y"), ["y"])
-        self.assertEqual(self.heard(), 5)
+        self.assertEqual(self.confirmed(), 5)
 
     def test_a_node_is_up_when_all_of_its_table_is_here(self) -> None:
         """And its retained messages, whichever comes last."""
@@ -168,7 +168,7 @@ class OfAnother(Case):
         self.tell(-2, 3, ("fx", 1))
         self.tell(4, 5, ("fy", 1))
         self.assertEqual(self.wanted("x", "y"), ["x"])
-        self.assertEqual((len(self.far.took(AGAIN)), self.heard()), (1, 3))
+        self.assertEqual((len(self.far.took(AGAIN)), self.confirmed()), (1, 3))
 
     def test_nor_is_what_came_already(self) -> None:
         self.tell(-2, 3, ("fx", 1))
@@ -178,7 +178,7 @@ class OfAnother(Case):
     def test_all_of_it_takes_the_place_of_what_was_known(self) -> None:
         self.tell(-2, 3, ("fx", 1), ("fy", 1), ("fz", 1))
         self.tell(-2, 9, ("fy", 1))
-        self.assertEqual((self.wanted("x", "y", "z"), self.heard()), (["y"], 9))
+        self.assertEqual((self.wanted("x", "y", "z"), self.confirmed()), (["y"], 9))
 
     def test_of_clients_as_well(self) -> None:
         """Where a session is not any more, nobody has to be asked for it."""
@@ -190,12 +190,12 @@ class OfAnother(Case):
     def test_but_not_before_its_last_part(self) -> None:
         """A filter that is in a later part is wanted all the time."""
         self.tell(-2, 3, ("fx", 1), ("fy", 1), ("fz", 1))
-        self.assertEqual(self.heard(), 3)
+        self.assertEqual(self.confirmed(), 3)
         self.tell(-2, -1, ("fy", 1))
         self.assertEqual(self.wanted("x", "y", "z"), ["x", "y", "z"])
         self.assertEqual(self.far.took(CONFIRM), [])
         self.tell(-1, 9, ("fz", 1))
-        self.assertEqual((self.wanted("x", "y", "z"), self.heard()), (["y", "z"], 9))
+        self.assertEqual((self.wanted("x", "y", "z"), self.confirmed()), (["y", "z"], 9))
 
     def test_a_link_that_breaks_half_way_begins_anew(self) -> None:
         self.tell(-2, 3, ("fx", 1))
@@ -254,7 +254,7 @@ class Suback(Case):
         self.subscribe("x")
         self.assertEqual(self.client.next("SUBACK").pid, 1)
 
-    def test_it_does_not_wait_for_a_node_of_which_nothing_is_heard(self) -> None:
+    def test_it_does_not_wait_for_a_node_from_which_nothing_is_received(self) -> None:
         far = self.here.link()
         far.confirm(self.base)
         self.here.world.now += 4.0  # suspect_s is 3

@@ -500,7 +500,7 @@ class WaitingTests(Case):
         self.settle()
         self.assertEqual(self.acked(), [self.pid])
 
-    def test_not_for_a_node_of_which_nothing_is_heard(self) -> None:
+    def test_not_for_a_node_from_which_nothing_is_received(self) -> None:
         self.start()
         self.alice = self.a.world.client("alice", clean=False)
         self.publish(b"1", qos=2)

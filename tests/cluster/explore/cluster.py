@@ -147,7 +147,7 @@ class Side:
         assert node is not None
         self.enter()
         for member in node.channels.values():
-            member.heard_at = member.pinged_at = self.world.now
+            member.received_at = member.pinged_at = self.world.now
         self.world.hub.tick(self.world.now)
         node.tick(self.world.now)
         self.leave()

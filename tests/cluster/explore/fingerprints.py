@@ -43,7 +43,7 @@ LEFT_OUT: dict[str, set[str]] = {
         "window",
     },
     "Connection": {
-        *("outlet", "heard_at", "connected_at", "welcome", "keepalive_s", "max_packet_in"),
+        *("outlet", "received_at", "connected_at", "welcome", "keepalive_s", "max_packet_in"),
         *("max_packet_out", "problem_info", "progress", "peer", "listener", "identity"),
         *("aliases_in", "aliases_out", "max_aliases_out", "exchange", "pending", "auth_method"),
     },
@@ -66,7 +66,16 @@ LEFT_OUT: dict[str, set[str]] = {
     "Batch": {"size_bytes"},
     "DeliveryRecord": {"size_bytes", "seq"},
     "Member": {
-        *("peer", "address", "version", "channel", "heard_at", "pinged_at", "latency_s", "index"),
+        *(
+            "peer",
+            "address",
+            "version",
+            "channel",
+            "received_at",
+            "pinged_at",
+            "latency_s",
+            "index",
+        ),
         *("note", "asking"),
     },
     # A session id is only compared with others: how many there were does not matter
@@ -244,8 +253,8 @@ def _frame(receiver: Peer, peers: Peers, kind: int, body: bytes) -> Any:
     if kind == frames.CONFIRM:
         count, pos = read_u64(body, 0)
         n, pos = read_u64(body, pos)
-        heard, pos = read_u64(body, pos)
-        return kind, count - receiver.outgoing.frames_confirmed, n, heard - peers.table.number
+        received, pos = read_u64(body, pos)
+        return kind, count - receiver.outgoing.frames_confirmed, n, received - peers.table.number
     if kind == frames.TABLE:
         said = unpack(body)
         for key in ("at", "to"):
@@ -307,14 +316,14 @@ def _side(cluster: Cluster, side: Side) -> Any:
     oldest = peers.table.number
     for peer in peers.all:
         far = cluster.sides[peer.name]
-        heard = -1  # how far it knows our table, which sessions that were given away refer to
+        received = -1  # how far it knows our table, which sessions that were given away refer to
         if far.node is not None:
-            heard = max(far.node.peers.peers[side.name].table_received, 0)
-            oldest = min(oldest, heard)
+            received = max(far.node.peers.peers[side.name].table_received, 0)
+            oldest = min(oldest, received)
         found.append(
             [
                 peer.name,
-                peers.table.number - heard if heard >= 0 else -1,
+                peers.table.number - received if received >= 0 else -1,
                 peers.table.number - peer.told,
                 peers.table.number - peer.knows,
                 len(peer.outgoing.frames),

@@ -839,7 +839,7 @@ class EndTests(SourceCase):
         self.more()
         self.assertEqual(self.state(), ENDED)
 
-    def test_nor_one_of_which_nothing_is_heard(self) -> None:
+    def test_nor_one_from_which_nothing_is_received(self) -> None:
         self.publisher()
         self.here.wait(SUSPECT_S - 0.5, silent="c")
         self.assertEqual(self.state(), SENDING)

@@ -620,7 +620,7 @@ class NewSessionTests(TargetCase):
         d.marks("s", self.epoch())
         self.assertFalse(self.present())
 
-    def test_a_node_of_which_nothing_is_heard_is_not_waited_for(self) -> None:
+    def test_a_node_from_which_nothing_is_received_is_not_waited_for(self) -> None:
         self.begin("bcd")
         self.b.claims("s", HELD, False)
         self.client = self.connect()
