@@ -133,7 +133,7 @@ class Node:
         return peers
 
     def recall(self) -> None:
-        """Know those again that the store has a line for."""
+        """Know those again that the store has a channel for."""
         for name in self.peers.peers:
             member = self.meet(name)
             member.shared_store = self.peers.notes.get(SHARED_STORE + name, "")

@@ -348,6 +348,6 @@ class OutgoingChannel:
         for entry in dropped:
             self._settle(entry)
         if self.hub.journal is not None:
-            self.hub.journal.end_line(self.sid)
+            self.hub.journal.end_channel(self.sid)
             self.hub.journal.note(NOTE + self.peer.name, "")
         return len(dropped)

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mhub.core.session import Session
 
 PEER: Final = "\0peer/"
-"""The line to a peer is kept like a session, under a client id that no client can have."""
+"""The channel to a peer is kept like a session, under a client id that no client can have."""
 
 OVERHEAD: Final = 200
 """Bytes that a record takes besides its message, about."""
@@ -141,7 +141,7 @@ class Journal:
         batch.urgent = True
 
     def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", addressed: str) -> None:
-        """A message for a peer to keep; all of its line comes back at the start."""
+        """A message for a peer to keep; all of its channel comes back at the start."""
         self._add(sid, n, delivery)
         record = delivery.record
         if record is not None:
@@ -259,8 +259,8 @@ class Journal:
         self.batch.sessions[session.sid] = record
         self._grow(len(record.will))
 
-    def line(self, name: str) -> int:
-        """The number under which the line to a peer is kept."""
+    def open_channel(self, name: str) -> int:
+        """The number under which the channel to a peer is kept."""
         self.last_sid += 1
         record = SessionRecord(self.last_sid, PEER + name)
         record.expiry_s = NEVER
@@ -274,7 +274,7 @@ class Journal:
         self.batch.subscriptions[(sid, name)] = record
         self._grow(len(name))
 
-    def end_line(self, sid: int) -> None:
+    def end_channel(self, sid: int) -> None:
         self.batch.ended.append(sid)
         self._grow(0)
 

@@ -55,7 +55,7 @@ class Peers:
         peer = self.peers.get(name)
         if peer is None:
             journal = self.hub.journal
-            peer = self._add(name, journal.line(name) if journal is not None else 0, "")
+            peer = self._add(name, journal.open_channel(name) if journal is not None else 0, "")
         return peer
 
     def recall(self, name: str, sid: int, notes: dict[str, str]) -> Peer:

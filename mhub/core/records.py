@@ -119,7 +119,7 @@ MESSAGE: Final = Shape(MessageRecord, ("mid", NUMBER), ("body", BODY), ("refs", 
 
 
 class DeliveryRecord:
-    """A message on its way to one session; `seq` is its place in the session's line."""
+    """A message on its way to one session; `seq` is its place in the session's queue."""
 
     def __init__(self, sid: int, seq: int) -> None:
         self.sid = sid

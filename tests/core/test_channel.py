@@ -1,4 +1,4 @@
-"""The line of messages from one node to another: each arrives once, in order, and is safe."""
+"""The channel of messages from one node to another: each arrives once, in order, and is safe."""
 
 from mhub.core.channel_out import EAGER
 from mhub.core.channel_records import CONFIRM, PUBLISHES
@@ -119,7 +119,7 @@ class OnceTests(Case):
             self.assertEqual(self.came(), [b"lost"])
 
     def test_the_other_side_has_begun_anew(self) -> None:
-        """Its numbers begin anew, too: they are not those of the line that was before."""
+        """Its numbers begin anew, too: they are not those of the channel that was before."""
         self.start()
         self.publish(b"1", b"2", b"3")
         self.settle()
@@ -132,14 +132,14 @@ class OnceTests(Case):
         self.link()
         self.subscribed()
         self.publish(b"4", b"5")
-        self.confirm()  # of the link, which says nothing of the new line
+        self.confirm()  # of the link, which says nothing of the new channel
         self.assertEqual(self.acked(), [])
         self.settle()
         self.assertEqual(came + self.came(), [b"1", b"2", b"3", b"4", b"5"])
         self.assertEqual(self.acked(), [4, 5])
 
     def test_the_other_side_has_lost_what_it_had(self) -> None:
-        """It knows nothing of the line: what was not confirmed comes from its beginning."""
+        """It knows nothing of the channel: what was not confirmed comes from its beginning."""
         self.start()
         self.publish(b"1", b"2")
         self.unlink()

@@ -1,4 +1,4 @@
-"""Messages for one session, in the line from one node to another; and what is not confirmed."""
+"""Messages for one session, in the channel from one node to another; and what is not confirmed."""
 
 from mhub.core.channel_records import CONFIRM, PUBLISHES, Entry, Origin
 from mhub.core.hlc import AHEAD, NOTE
@@ -390,7 +390,7 @@ class SenderTests(DirectCase):
         self.assertEqual(self.b.peer.counters.messages_received, 2)
 
     def test_its_publisher_is_told_when_both_nodes_have_it(self) -> None:
-        """It is in the line to node c as well, where the session was."""
+        """It is in the channel to node c as well, where the session was."""
         self.start()
         c = self.a.peers.meet("c")
         self.alice.send(p.publish("other", b"x", 0))

@@ -179,7 +179,7 @@ class OpenTests(WriterCase):
         self.assertEqual(self.said[-1], "balky: 0 sessions, 0 queued messages, 0 retained")
         self.away().publish("t", b"x", 1, retain=True)
         journal = self.world.hub.require_journal()
-        sid = journal.line("b")
+        sid = journal.open_channel("b")
         entry = Entry(1, Publish(b"t", b"x", 1, False), True, None)
         journal.keep_for_peer(sid, 1, entry, entry.addressed())
         self.world.hub.flush()
