@@ -67,7 +67,7 @@ class Drain:
         self._fewest = min(self._fewest, len(node.hub.sessions), node.migration.left())
         return (
             self._fewest,
-            len(node.channels),
+            len(node.links),
             node.migration.progress,
             sum(member.peer.outgoing.queued for member in node.members.values()),
         )

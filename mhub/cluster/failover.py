@@ -9,7 +9,8 @@ what the store has, without listeners, which calls all others, as if the node ha
 
 The channels go on with their numbers, so nothing is lost and nothing comes twice.  The node itself
 waits for the lease if it is started meanwhile, and then joins without sessions.  What cannot be
-moved, as a third node cannot be reached, stays in the store for the next try."""
+moved, as a third node cannot be reached, stays in the store for the next try.
+"""
 
 import secrets
 import time

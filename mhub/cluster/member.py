@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mhub.cluster.contract import Channel
+from mhub.cluster.contract import LinkEnd
 from mhub.core.peer import Peer
 from mhub.wire.publish import Publish
 
@@ -26,7 +26,7 @@ class Member:
         self.state = DOWN
         self.since = now
         self.note = ""  # why it is in this state
-        self.channel: Channel | None = None
+        self.link: LinkEnd | None = None
         self.gone_at = now  # since when there is no link
         self.resumed = False
         self.received_at = now
@@ -50,7 +50,7 @@ class Member:
 
     def is_coming(self) -> bool:
         """Whether its table will be known in a moment."""
-        return self.channel is not None and not self.has_table
+        return self.link is not None and not self.has_table
 
     def turn(self, state: str, note: str, now: float) -> bool:
         """Another state; False if it is the same one."""

@@ -217,7 +217,7 @@ class ClusterService(Service):
         if name == self.node.name:
             raise ClusterError(f"node {name} is this node: let it leave, or stop it")
         member = self.node.members.get(name)
-        if member is not None and member.channel is not None:
+        if member is not None and member.link is not None:
             raise ClusterError(f"node {name} is {member.state}: stop it or let it leave first")
         routes = len(member.peer.routes) if member is not None else 0
         dropped = self.node.forget(name)
@@ -247,7 +247,7 @@ class ClusterService(Service):
 def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
     peer = member.peer
     failures, wait_s = node.outlook(member, now)
-    host = member.host if member.channel is not None else ""
+    host = member.host if member.link is not None else ""
     note = f"node {host} takes over from it" if host and not member.note else member.note
     return {
         "node": member.name,
@@ -268,7 +268,7 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         "dropped_full": peer.counters.dropped_full,
         "refused": peer.counters.refused,
         "calls_failed": failures,
-        "next_call_s": round(wait_s, 1) if member.channel is None else None,
+        "next_call_s": round(wait_s, 1) if member.link is None else None,
         "note": note,
     }
 

@@ -32,7 +32,7 @@ class Far:
         self._sent: list[tuple[int, bytes]] = []
         self.closed = ""
 
-    # Channel
+    # LinkEnd
 
     def send(self, kind: int, body: bytes) -> None:
         assert not self.closed, "a frame after the close"

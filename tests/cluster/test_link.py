@@ -10,7 +10,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from mhub.cluster import link
-from mhub.cluster.contract import Channel
+from mhub.cluster.contract import LinkEnd
 from mhub.cluster.link import PART, split_address
 from mhub.config.kinds import join_address
 from tests.cluster.ends import FakeEnds, LinkCase, Raw, loop
@@ -59,13 +59,13 @@ class FrameTests(LinkCase):
 
     async def test_nothing_waits_to_be_sent_together(self) -> None:
         """TCP_NODELAY: a frame does not wait for the acknowledgement of the one before."""
-        for channel in await self.linked():
-            self.assertTrue(channel._broker.transport.getTcpNoDelay())
+        for end in await self.linked():
+            self.assertTrue(end._broker.transport.getTcpNoDelay())
 
     async def test_a_frame_sent_in_opened_arrives(self) -> None:
         class Eager(FakeEnds):
-            def opened(self, channel: Channel, hello: bytes) -> None:
-                channel.send(9, self.name.encode())
+            def opened(self, link: LinkEnd, hello: bytes) -> None:
+                link.send(9, self.name.encode())
 
         a, b = Eager("eager-a"), Eager("eager-b")
         _, address = self.listening(a)
@@ -157,9 +157,9 @@ class EndTests(LinkCase):
         """The other side and both logs hear why; the one who closed does not hear lost()."""
         at_a, at_b = await self.linked()
         at_b.close("there is a better link")
-        channel, text = await self.a.next("lost")
+        link, text = await self.a.next("lost")
         await at_b.gone
-        self.assertIs(channel, at_a)
+        self.assertIs(link, at_a)
         self.assertIn("there is a better link", text)
         self.assertNotIn("lost", self.b.events)
         self.assertEqual(len(self.lines("there is a better link", "(node-a)")), 1)
@@ -194,9 +194,9 @@ class EndTests(LinkCase):
 
     async def test_close_within_received(self) -> None:
         class Fickle(FakeEnds):
-            def received(self, channel: Channel, kind: int, body: bytes) -> None:
-                super().received(channel, kind, body)
-                channel.close("one is enough")
+            def received(self, link: LinkEnd, kind: int, body: bytes) -> None:
+                super().received(link, kind, body)
+                link.close("one is enough")
 
         fickle = Fickle("fickle")
         _, address = self.listening(fickle)
@@ -293,7 +293,7 @@ class BugTests(LinkCase):
 
 class StopTests(LinkCase):
     async def test_stop(self) -> None:
-        """All channels are closed, nobody can call any more, and the node hears nothing."""
+        """All links are closed, nobody can call any more, and the node hears nothing."""
         links, address = self.listening(self.a)
         self.links(self.b).dial(address)
         at_b = await self.b.next("opened")

@@ -214,9 +214,9 @@ class HandshakeTests(TlsCase):
 class ReloadTests(TlsCase):
     """New certificates are for new links; those that are there stay."""
 
-    def shown(self, channel: Any) -> int:
+    def shown(self, link: Any) -> int:
         """The number of the certificate that the other side shows on a link."""
-        certificate = channel._broker.transport.getHandle().get_peer_certificate()
+        certificate = link._broker.transport.getHandle().get_peer_certificate()
         return int(certificate.get_serial_number())
 
     async def test_another_certificate(self) -> None:

@@ -53,7 +53,7 @@ class RefusalTests(LinkCase):
         ours = [line for line in self.lines("no link with", why) if there.address not in line]
         self.assertEqual(len(ours), 1, self.logged)
         self.assertIn(f"({name}): {why}", ours[0])
-        self.assertEqual((here.node.channels, there.node.channels), ({}, {}))
+        self.assertEqual((here.node.links, there.node.links), ({}, {}))
 
     async def test_none(self) -> None:
         here, there = Party(self, "a"), Party(self, "b")

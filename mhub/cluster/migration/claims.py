@@ -181,7 +181,7 @@ class Claims:
 
     def ask_all(self, target: Target) -> None:
         """A new session: all nodes shall know of it, so that they send nothing to older ones."""
-        for member in list(self._node.channels.values()):
+        for member in list(self._node.links.values()):
             self._migration.tell_table(member)
             self._migration.intakes.ask(
                 member, target.client_id, target.epoch, target.epoch, [], []
@@ -194,7 +194,7 @@ class Claims:
         self.check_opening(target)
 
     def check_opening(self, target: Target) -> None:
-        for member in self._node.channels.values():
+        for member in self._node.links.values():
             peer = member.peer
             if peer.responds() and member.name not in target.marked:
                 return

@@ -130,7 +130,7 @@ class GivenSessions:
 
     def pending(self) -> int:
         """Sessions that were given away, of which nodes that can be reached do not know yet."""
-        linked = {member.name for member in self._node.channels.values()}
+        linked = {member.name for member in self._node.links.values()}
         return sum(1 for given in self.all.values() if linked & given.waits.keys())
 
     def recall(self, notes: dict[str, str]) -> None:

@@ -228,7 +228,7 @@ class Intakes:
         if intake is None or not intake.gates:
             return
         self.gated[session.client_id] = session
-        for member in list(self._node.channels.values()):
+        for member in list(self._node.links.values()):
             gate = intake.gates.get(member.name)
             if gate is not None:
                 self._migration.tell_table(member)

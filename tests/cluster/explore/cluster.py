@@ -146,7 +146,7 @@ class Side:
         node = self.node
         assert node is not None
         self.enter()
-        for member in node.channels.values():
+        for member in node.links.values():
             member.received_at = member.pinged_at = self.world.now
         self.world.hub.tick(self.world.now)
         node.tick(self.world.now)

@@ -545,7 +545,7 @@ def table_is_withdrawn_before_the_cut() -> None:
             original(self, found, given, shared)
         finally:
             del mine.gave
-        for member in self.node.channels.values():
+        for member in self.node.links.values():
             self.tell_table(member)
         for each in asked:
             gave(mine, each)
