@@ -87,7 +87,6 @@ class Node:
         self.wake: Callable[[], None] = lambda: None
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
-        self._began_at = clock()
         self._looked_at = 0.0
         self._addresses: dict[str, str] = {}  # of nodes that were never linked with us
         self._past: dict[str, None] = {}  # instances of nodes that have another one by now
@@ -432,10 +431,6 @@ class Node:
         """Whether another node could take over from it, when it is not there."""
         word = self.settings.shared_store
         return word != "" and member.shared_store == word
-
-    def young(self) -> bool:
-        """Whether this node began so recently that others may not have found it."""
-        return self.hub.now - self._began_at < self.settings.suspect_s
 
     def ready(self) -> bool:
         """Whether this node has all that the nodes which it can reach have."""
