@@ -150,7 +150,9 @@ class IncomingChannel:
                 self.counters.messages_received += 1
                 hub.publish_from_peer(message, plain, shares)
             if hub.work >= hub.work_per_turn:
+                self.peers.publisher = None  # a will that is published now is of this node
                 hub.flush()
+                self.peers.publisher = self.peer
 
     def _is_new(self, n: int) -> bool:
         """Whether a number has not come yet; from now on it has."""

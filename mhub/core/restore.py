@@ -98,11 +98,11 @@ def _channel(
     for row in stored.inflight:
         try:
             message = publish_of(row.body, clock_offset_s)
+            entry = read_addressed(row.record.seq, message, row.record.share)
         except ValueError as error:
             hub.events.crashed(f"a stored message for node {name}", error)
             hub.require_journal().forget(row.record)
             continue
-        entry = read_addressed(row.record.seq, message, row.record.share)
         entry.record = row.record
         tracker_of(message).unsettled = 1
         peer.outgoing.revive(entry)

@@ -226,6 +226,37 @@ class ControlTests(Case):
         self.assertEqual(self.b.node.controls, [])
 
 
+class PublisherTests(Case):
+    """Whose message is at hand, as sessions that have migrated do not take every node's."""
+
+    def setUp(self) -> None:
+        self.start()
+        self.seen: list[str] = []
+        self.b.peers.migrating = 1
+        self.b.node.turn = self.look  # type: ignore[method-assign]
+
+    def look(self) -> None:
+        publisher = self.b.peers.publisher
+        self.seen.append(publisher.name if publisher is not None else "")
+
+    def test_none_while_a_turn_ends_within_a_frame(self) -> None:
+        """What is published then, as a will, is of this node."""
+        self.b.world.hub.work_per_turn = 1
+        self.alice.send(*(p.publish(TOPIC, b"%d" % n, 1, n) for n in (1, 2, 3)))
+        (body,) = self.a.outlet.take(PUBLISHES)
+        self.b.peer.incoming.take(body, self.b.world.now)
+        self.assertEqual(self.seen, ["", "", ""])
+        self.b.world.hub.flush()
+        self.assertEqual(self.came(), [b"1", b"2", b"3"])
+
+    def test_none_after_a_frame_that_cannot_be_read(self) -> None:
+        self.publish(b"1", b"2")
+        (*_, body) = self.a.outlet.take(PUBLISHES)
+        with self.assertRaises(ProtocolFault):
+            self.b.peer.incoming.take(body[:-1], self.b.world.now)
+        self.assertIsNone(self.b.peers.publisher)
+
+
 class SafeTests(Case):
     """Each side tells the other what is safe with it."""
 

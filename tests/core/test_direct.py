@@ -202,6 +202,29 @@ class SafeTests(DirectCase):
                 self.assertEqual([each[3] for each in self.directs()], [b"2", b"3"])
 
 
+class SenderNameTests(Case):
+    def test_any_client_id_survives_a_restart(self) -> None:
+        """It is in the journal with the message, as are the names of groups: with any characters
+        that MQTT allows."""
+        for client_id in ("plain", "two\nlines", '+"\\[', "é"):
+            for share in ("", "$share/a\nb/" + TOPIC):
+                with self.subTest(client_id=client_id, share=share):
+                    self.start("a")
+                    if share:
+                        self.a.peers.learn(self.a.peer, "f" + TOPIC, 0)
+                        self.a.peers.learn(self.a.peer, "s" + share, 1 + 2)
+                    self.unlink()
+                    client = self.a.world.client(client_id)
+                    self.publish(b"1", client=client)
+                    self.a.settle()
+                    self.a = End("a", "b", self.a.store)
+                    (entry,) = self.a.peer.outgoing.unconfirmed()
+                    self.assertEqual(entry.message.sender, client_id)
+                    self.assertEqual(
+                        (entry.plain, entry.shares), (not share, [share] if share else None)
+                    )
+
+
 class HoldTests(DirectCase):
     """What came and is not confirmed: the other node may have to send it elsewhere."""
 
