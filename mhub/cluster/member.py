@@ -32,6 +32,9 @@ class Member:
         self.received_at = now
         self.pinged_at = 0.0
         self.latency_s = -1.0
+        # Names of its table by the word of others, and the number from which on they are there
+        self.expected: dict[str, int] = {}
+        self.expected_of = ""  # the process that they are about
         # Its table, while all of it is on its way: names that were there before
         self.stale: dict[str, None] | None = None
         self.has_table = False

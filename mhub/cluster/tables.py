@@ -74,8 +74,26 @@ class Tables:
     def restarted(self, member: Member) -> None:
         """It is another process than before: what was received of its table is of the old one."""
         member.peer.table_received = -1  # so it sends all of it
-        if member.peer.expected_of != member.instance:
-            member.peer.expected = {}
+        if member.expected_of != member.instance:
+            member.expected = {}
+
+    def expect(self, member: Member, name: str, value: int, instance: str, number: int) -> None:
+        """What the table of a process there says from a number on, though it has not come yet."""
+        if member.expected_of != instance:
+            member.expected = {}
+            member.expected_of = instance
+        member.expected[name] = number
+        self._node.peers.learn(member.peer, name, value)
+
+    def _learn(self, member: Member, name: str, value: int, number: int) -> None:
+        """Unless it is less than what this table is known to say later."""
+        peer = member.peer
+        if member.expected.get(name, 0) > number:
+            of_name = name[1:]
+            known = peer.clients.get(of_name, 0) if name[:1] == CLIENT else peer.routes.get(name, 0)
+            if value < known:
+                return
+        self._node.peers.learn(peer, name, value)
 
     def on_table(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -87,7 +105,6 @@ class Tables:
         elif at >= 0 and at != peer.table_received:
             self._node.send(member, frames.AGAIN, b"{}")
             return
-        peers = self._node.peers
         stale = member.stale
         number = at if stale is None else int(said["number"])
         for name, value in changes:
@@ -95,16 +112,16 @@ class Tables:
                 number += 1
             else:
                 stale.pop(name, None)
-            if not peer.is_outdated(str(name), int(value), number):
-                peers.learn(peer, str(name), int(value))
+            self._learn(member, str(name), int(value), number)
         if to < 0:
             return
         if stale is not None:
             for name in stale:
-                if not peer.is_outdated(name, 0, to):
-                    peers.learn(peer, name, 0)
+                self._learn(member, name, 0, to)
             member.stale = None
-        peer.table_reached(to)
+        peer.table_received = to
+        peer.incoming.confirm_due = True
+        member.expected = {name: n for name, n in member.expected.items() if n > to}
         if not member.has_table:
             member.has_table = True
             self._node.settled(member)

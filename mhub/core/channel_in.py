@@ -36,10 +36,9 @@ other side waits for it.  A confirmation costs both sides as much as fifty messa
 UNCONFIRMED_S: Final = 0.2
 """For so long, and until the next tick, less than that may stay unconfirmed."""
 
-NOTE: Final = "received/"
-"""The note of the epoch and of the last number begins so, and that of what came early:"""
-
-EARLY: Final = "early/"
+# Notes begin so
+NOTE: Final = "received/"  # of the epoch and of the last number
+EARLY: Final = "early/"  # of the numbers that came early
 
 
 class IncomingChannel:
@@ -101,11 +100,8 @@ class IncomingChannel:
         self.unconfirmed += 1
         self.unconfirmed_bytes += len(data)
         first, pos = read_u64(data, 0)
-        if (
-            first
-            or self.unconfirmed >= UNCONFIRMED
-            or self.unconfirmed_bytes >= self.peer.limits.window_bytes // 4
-        ):
+        much = self.unconfirmed_bytes >= self.peer.limits.window_bytes // 4
+        if first or much or self.unconfirmed >= UNCONFIRMED:
             self.confirm_due = True
         self.peers.publisher = self.peer
         try:

@@ -9,7 +9,7 @@ as flags would make no sense.  Such a PUBLISH goes to most subscribers just as i
 """
 
 import json
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mhub.core.delivery import Delivery
 from mhub.wire.decode import frame
@@ -43,14 +43,13 @@ DIRECT: Final = 11  # session epoch (u64), sizes of client id and `via` (u16 eac
 MAX_PROPERTIES: Final = 1 << 28
 
 
-class Origin:
+class Origin(NamedTuple):
     """Where a copy has been taken from: a number in another node's channel to the same peer."""
 
-    def __init__(self, node: str, channel_epoch: str, n: int, controls: str) -> None:
-        self.node = node
-        self.channel_epoch = channel_epoch
-        self.n = n
-        self.controls = controls  # what the control records in front of it say, for the cluster
+    node: str
+    channel_epoch: str
+    n: int
+    controls: str  # what the control records in front of it say, for the cluster
 
 
 class Entry(Delivery):
@@ -78,10 +77,8 @@ class Entry(Delivery):
         sender = self.message.sender
         if self.plain and self.shares is None and self.origin is None and not self.direct:
             return "+" + sender
-        of = self.origin
-        origin = [of.node, of.channel_epoch, of.n, of.controls] if of is not None else None
         direct = [self.direct, self.session_epoch, self.via]
-        return json.dumps([sender, self.is_control, self.plain, self.shares, direct, origin])
+        return json.dumps([sender, self.is_control, self.plain, self.shares, direct, self.origin])
 
 
 def read_addressed(n: int, message: Publish, text: str) -> Entry:
@@ -92,8 +89,7 @@ def read_addressed(n: int, message: Publish, text: str) -> Entry:
     entry = Entry(n, message, plain, shares)
     entry.is_control = is_control
     entry.direct, entry.session_epoch, entry.via = direct
-    if origin is not None:
-        entry.origin = Origin(origin[0], origin[1], origin[2], origin[3])
+    entry.origin = Origin(*origin) if origin is not None else None
     return entry
 
 

@@ -12,7 +12,6 @@ from mhub.core.channel_out import OutgoingChannel
 from mhub.core.journal import AckTracker
 from mhub.core.ports import PeerOutlet
 from mhub.core.stats import PeerStats
-from mhub.core.table import CLIENT
 from mhub.wire.primitives import read_u64
 
 if TYPE_CHECKING:
@@ -29,19 +28,14 @@ class Peer:
         self.outlet: PeerOutlet | None = None
         self.up = False  # there is a link, and both sides know where the other one stands
         self.suspected = False  # there is a link, but nothing comes
-        # What it wants, by its own word
+        # What it wants
         self.routes: dict[str, int] = {}
         self.clients: dict[str, int] = {}
         self.table_received = 0  # its table is known up to this number; -1: all of it has to come
-        # ... and by that of others: names of its table, and the number from which on they are there
-        self.expected: dict[str, int] = {}
-        self.expected_of = ""  # the process that they are about
         # Our table, as far as it
         self.told = 0  # was told of it
         self.knows = 0  # has confirmed it
-        self.awaiting: deque[tuple[int, AckTracker]] = (
-            deque()
-        )  # (number, who waits until it knows it)
+        self.awaiting: deque[tuple[int, AckTracker]] = deque()  # who waits until it has a number
         self.outgoing = OutgoingChannel(self)
         self.incoming = IncomingChannel(self)
 
@@ -90,19 +84,3 @@ class Peer:
         self.knows = number
         while self.awaiting and self.awaiting[0][0] <= number:
             self.awaiting.popleft()[1].arrived()
-
-    # Its table, as others say that it is
-
-    def is_outdated(self, name: str, value: int, number: int) -> bool:
-        """Whether a value of its table is less than what it is known to say later."""
-        if self.expected.get(name, 0) <= number:
-            return False
-        known = self.clients.get(name[1:], 0) if name[:1] == CLIENT else self.routes.get(name, 0)
-        return value < known
-
-    def table_reached(self, number: int) -> None:
-        """Its table is known up to a number."""
-        self.table_received = number
-        self.incoming.confirm_due = True
-        if self.expected:
-            self.expected = {name: n for name, n in self.expected.items() if n > number}

@@ -92,10 +92,7 @@ class Peers:
 
     def some_away(self) -> bool:
         """Whether there are nodes that cannot be asked."""
-        for peer in self.all:  # noqa: SIM110 (a generator costs more)
-            if not peer.up:
-                return True
-        return False
+        return len([peer for peer in self.all if not peer.up]) > 0  # a generator costs more
 
     def first_pid(self, client_id: str) -> int:
         """Where the packet ids of a session begin: at another place on each node.
@@ -157,14 +154,6 @@ class Peers:
         for name, value in peer.routes.items():
             self._route(peer, name, value)
 
-    def expect(self, peer: Peer, name: str, value: int, instance: str, number: int) -> None:
-        """What the table of a process there says from a number on, though it has not come yet."""
-        if peer.expected_of != instance:
-            peer.expected = {}
-            peer.expected_of = instance
-        peer.expected[name] = number
-        self.learn(peer, name, value)
-
     # Messages
 
     def refuses(self, route: Route) -> bool:
@@ -195,23 +184,18 @@ class Peers:
                 peer.outgoing.put(message, False, names)
         if message.retain:
             # The others only keep it; those without a link ask for it when they are back.
+            others = [*(route.peers or ()), *(shares or ())]
             for peer in self.all:
-                if (
-                    peer.up
-                    and (route.peers is None or peer not in route.peers)
-                    and (shares is None or peer not in shares)
-                ):
+                if peer.up and peer not in others:
                     peer.outgoing.put(message, False, None)
 
-    def _shares(self, route: Route) -> dict[Peer, list[str]] | None:
+    def _shares(self, route: Route) -> dict[Peer, list[str]]:
         """The groups whose turn is a peer's; the others choose among their members here."""
-        chosen: dict[Peer, list[str]] | None = None
+        chosen: dict[Peer, list[str]] = {}
         for group in route.groups:
             peer = group.choose_peer(self.local_first) if group.peers is not None else None
             group.elsewhere = peer is not None
             if peer is not None:
-                if chosen is None:
-                    chosen = {}
                 chosen.setdefault(peer, []).append(group.full_name)
         return chosen
 

@@ -188,8 +188,8 @@ class DrainTests(SharedCase):
         a.lose(slow)
         sim.run(0.5)
         a.crash()
-        for channel in sim.channels:
-            channel.coming.clear()  # with all that was on its way
+        for link in sim.links:
+            link.coming.clear()  # with all that was on its way
         sim.heal()
         a.start()
         sim.run(5.0)

@@ -90,11 +90,11 @@ class Switches:
         peer = member.peer
         if member.is_current() and (member.instance != instance or peer.table_received >= number):
             return
-        peers = self._node.peers
+        tables = self._node.tables
         held = max(peer.clients.get(client_id, 0), epoch << 1)
-        peers.expect(peer, CLIENT + client_id, held, instance, number)
+        tables.expect(member, CLIENT + client_id, held, instance, number)
         for topic_filter in filters:
-            peers.expect(peer, FILTER + topic_filter, WANTED | LASTING, instance, number)
+            tables.expect(member, FILTER + topic_filter, WANTED | LASTING, instance, number)
 
     def close(self, client_id: str, began: int, names: set[str]) -> None:
         """Older sessions get nothing more from this node."""

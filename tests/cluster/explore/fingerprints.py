@@ -22,6 +22,7 @@ from mhub.cluster import frames
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
+from mhub.core.channel_records import Origin
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.records import Batch, DeliveryRecord
@@ -50,7 +51,6 @@ LEFT_OUT: dict[str, set[str]] = {
     "Publish": {"topic", "topic_field", "frame_v3", "frame_v5"},
     "Peer": {
         *("peers", "counters", "outlet", "table_received", "told", "knows", "name", "awaiting"),
-        "expected",
     },
     "OutgoingChannel": {
         *("peer", "counters", "queued_bytes", "queued_bytes_qos0", "frames_confirmed", "frames"),
@@ -76,7 +76,7 @@ LEFT_OUT: dict[str, set[str]] = {
             "latency_s",
             "index",
         ),
-        *("note", "asking"),
+        *("note", "asking", "expected"),
     },
     # A session id is only compared with others: how many there were does not matter
     "Migration": {"node", "progress", "holders", "_gone", "_session_ids"},
@@ -245,6 +245,7 @@ SPECIAL: dict[type, Callable[[Walk, Any], Any]] = {
     FunctionType: lambda walk, function: None,
     MethodType: lambda walk, method: [method.__name__, walk.of(method.__self__)],
     Segment: Walk.sequence,
+    Origin: Walk.sequence,
 }
 
 
@@ -316,6 +317,7 @@ def _side(cluster: Cluster, side: Side) -> Any:
     oldest = peers.table.number
     for peer in peers.all:
         far = cluster.sides[peer.name]
+        expected = node.members[peer.name].expected
         received = -1  # how far it knows our table, which sessions that were given away refer to
         if far.node is not None:
             received = max(far.node.peers.peers[side.name].table_received, 0)
@@ -329,7 +331,7 @@ def _side(cluster: Cluster, side: Side) -> Any:
                 len(peer.outgoing.frames),
                 [(walk.batch(b), n) for b, n in peer.incoming.becoming_safe],
                 [number - peers.table.number for number, _ in peer.awaiting],
-                sorted((name, n - peer.table_received) for name, n in peer.expected.items()),
+                sorted((name, n - peer.table_received) for name, n in expected.items()),
             ]
         )
     found.append(peers.table.since(oldest) or [])
