@@ -13,7 +13,7 @@ from mhub.core.connection import (
 from mhub.core.limits import Limits
 from mhub.core.ports import CONTINUE, FAILURE, Method, Step
 from mhub.core.router import reserved
-from mhub.core.session import STATE_LOST
+from mhub.core.session import STATE_LOST, Will
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
@@ -225,9 +225,8 @@ class Admission:
         session.expiry_s = expiry_s
         if present and hub.peers is not None:
             hub.router.lasts(session)
-        session.will = packet.will
-        session.will_delay_s = packet.will_delay_s
-        session.window = min(
+        session.will = None if packet.will is None else Will(packet.will, packet.will_delay_s)
+        session.inflight.window = min(
             given.number(properties.RECEIVE_MAXIMUM, allowed.max_inflight), allowed.max_inflight
         )
         connection.max_aliases_out = min(
@@ -249,7 +248,7 @@ class Admission:
             connection.write(encode.connack_v5(present, 0, welcome.answer))
         hub.events.connected(connection)
         session.resume(connection)
-        session.pump(hub.portion)
+        session.drain_queue(hub.portion)
         if waited:
             hub.continue_later(connection)
 

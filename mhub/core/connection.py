@@ -505,7 +505,7 @@ class Connection(Timed):
         self._read_on()
         self.flush()
         if self.session is not None:
-            self.session.pump(self.hub.portion)
+            self.session.drain_queue(self.hub.portion)
 
     def proceed(self, now: float) -> None:
         """Go on with what an earlier turn left: bytes not yet handled, messages not yet sent."""
@@ -518,7 +518,7 @@ class Connection(Timed):
             self._handle(data)
         self._read_on()
         if self.session is not None:
-            self.session.pump(self.hub.portion)
+            self.session.drain_queue(self.hub.portion)
 
     def _read_on(self) -> None:
         """Resume reading, unless bytes that were read still wait, or replies do."""

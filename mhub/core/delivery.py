@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mhub.core.journal import DeliveryRecord
+from mhub.core.journal import DeliveryRecord, Row, publish_of
 from mhub.core.shared import Group
 from mhub.wire.publish import Publish
 
@@ -54,5 +54,20 @@ class Delivery:
         self.group: Group | None = None
         self.released = False  # QoS 2: PUBREC came, PUBREL is out
         self.counted = False  # its PUBLISH went out on this connection: it takes a place
-        self.fed = False  # a retained message, for a new subscription
         self.record: DeliveryRecord | None = None  # what the store has of it
+
+    def size_bytes(self) -> int:
+        return len(self.message.payload) + len(self.message.topic_data)
+
+
+def delivery_of(row: Row, epoch: float, subscriptions: dict[str, Subscription]) -> Delivery:
+    """A delivery as it was stored or transferred; ValueError if that is damaged."""
+    record = row.record
+    delivery = Delivery(publish_of(row.body, epoch), record.qos, record.retain, record.ids)
+    delivery.released = record.released
+    if record.share:
+        for subscription in subscriptions.values():
+            group = subscription.group
+            if group is not None and group.full_name == record.share:
+                delivery.group = group
+    return delivery

@@ -19,10 +19,12 @@ from mhub.core.connection import Connection
 from mhub.core.journal import Row
 from mhub.core.ledger import Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.outgoing import OutgoingQueue, QueueTotal
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, Events, Journal
 from mhub.core.publishing import Publishing
+from mhub.core.redistribution import redistribute
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
@@ -88,8 +90,7 @@ class Hub:
         self.stalled: list[Connection] = []  # those whose messages wait for it
         self.starving: list[Session] = []  # those that wait for messages from it
         self.sessions: dict[str, Session] = {}
-        self.queued_bytes = 0
-        self.max_queued_bytes_total = settings.max_queued_bytes_total
+        self.queues = QueueTotal(settings.max_queued_bytes_total)
         self.connected = 0
         self.stopping = False
         self.leaving = 0  # why no client may come: use another server, or it has moved
@@ -242,7 +243,8 @@ class Hub:
         starving = self.starving
         self.starving = []
         for session in starving:
-            self.load(session)
+            if session.queue is not None:
+                self.load(session, session.queue)
 
     def stall(self, connection: Connection) -> None:
         """Its messages wait until the store has caught up."""
@@ -250,31 +252,33 @@ class Hub:
             connection.stalled = True
             self.stalled.append(connection)
 
-    def load(self, session: Session) -> None:
+    def load(self, session: Session, queue: OutgoingQueue) -> None:
         """Ask for the next messages of a queue; loaded() brings them."""
         assert self.journal is not None
-        self.journal.load(session, session.tail_seq, session.portion(), LOAD_BYTES)
+        self.journal.load(session, queue.tail_seq, session.page_size(), LOAD_BYTES)
 
     def loaded(self, session: Session, rows: list[Row], now: float) -> None:
         self.now = now
-        if not session.sid:
+        queue = session.queue
+        if not session.sid or queue is None:
             return
-        if session.stale_load:
-            session.stale_load = False
-            session.loading = False
+        if queue.stale_load:
+            queue.stale_load = False
+            queue.loading = False
+            session.end_queue()
             if not session.frozen:
                 session.refill()
             return
         if session.frozen:
-            session.loading = False
+            queue.loading = False
             if self.peers is not None:
                 self.peers.neighbours.loaded(session, rows)
             return
         ledger = self.book()
         if rows:
-            session.loading = False
-            session.take_back(rows)
-            session.pump(self.portion)
+            queue.loading = False
+            session.page_in(queue, rows)
+            session.drain_queue(self.portion)
             session.refill()
         elif ledger.is_pending():
             self.starving.append(session)  # they are on their way to the store
@@ -282,9 +286,9 @@ class Hub:
         else:
             self.events.crashed(
                 f"the queue of {session.client_id!r}",
-                LookupError(f"{session.spilled} messages are not in the store any more"),
+                LookupError(f"{queue.paged_out} messages are not in the store any more"),
             )
-            session.give_up_spilled()
+            session.give_up_paged_out(queue)
 
     # Messages
 
@@ -388,14 +392,14 @@ class Hub:
         if will is None or self.stopping:
             return
         session.will = None
-        session.will_at = 0.0
         if session.sid:
             self.book().session(session)
-        if will.expiry_s >= 0:
-            will.expires_at = self.now + will.expiry_s
-        will.sender = session.client_id
+        message = will.message
+        if message.expiry_s >= 0:
+            message.expires_at = self.now + message.expiry_s
+        message.sender = session.client_id
         self.stats.wills_published += 1
-        self.publish(will, self.router.find(will.topic_data))
+        self.publish(message, self.router.find(message.topic_data))
 
     # Sessions
 
@@ -428,7 +432,8 @@ class Hub:
         session.mount = connection.limits.mount_point
         session.connection = connection
         session.ends_at = 0.0
-        session.will_at = 0.0
+        if session.will is not None:
+            session.will.due_at = 0.0
         self.wheel.disarm(session)
         connection.session = session
         self.connected += 1
@@ -441,7 +446,7 @@ class Hub:
         session = Session(self, client_id, limits)
         self.sessions[client_id] = session
         if self.peers is not None:
-            session.last_pid = self.peers.first_pid(client_id)
+            session.inflight.last_pid = self.peers.first_pid(client_id)
         return session
 
     def detach(self, connection: Connection) -> None:
@@ -450,15 +455,16 @@ class Hub:
         if session is None or session.connection is not connection:
             return
         session.connection = None
-        session.resend = None
+        session.inflight.resend = None
         self.connected -= 1
         self._regroup(session)
         expiry_s = session.expiry_s
-        if session.will is not None:
-            if (session.will_delay_s == 0 and not self.stopping) or expiry_s == 0:
+        will = session.will
+        if will is not None:
+            if (will.delay_s == 0 and not self.stopping) or expiry_s == 0:
                 self.publish_will(session)
             else:
-                session.will_at = self.now + min(session.will_delay_s, expiry_s)
+                will.due_at = self.now + min(will.delay_s, expiry_s)
         if expiry_s == 0:
             self.end_session(session)
             return
@@ -468,8 +474,8 @@ class Hub:
             self.peers.own(session.client_id, self.peers.own_epoch(session.client_id), False)
         if session.sid:
             self.book().session(session)
-        session.hand_over(None, False)
-        deadline = session.will_at or session.ends_at
+        redistribute(session, None, False)
+        deadline = session.deadline()
         if deadline:
             self.wheel.arm(session, deadline)
 
@@ -488,8 +494,8 @@ class Hub:
             self.router.remove(subscription)
         session.subscriptions = {}
         self.wheel.disarm(session)
-        session.hand_over(None, True)
-        self.queued_bytes -= session.queued_bytes
+        redistribute(session, None, True)
+        session.forget_queue()
         session.lose_state(False)
         if session.sid:
             self.book().ended(session)

@@ -320,9 +320,9 @@ def record_of(session: "Session", epoch: float) -> SessionRecord:
     record.began = session.began
     record.ends_at = session.ends_at + epoch if session.ends_at else 0.0
     if session.will is not None:
-        record.will = journal.message(session.will, epoch)
-        record.will_delay_s = session.will_delay_s
-        record.will_at = session.will_at + epoch if session.will_at else 0.0
+        record.will = journal.message(session.will.message, epoch)
+        record.will_delay_s = session.will.delay_s
+        record.will_at = session.will.due_at + epoch if session.will.due_at else 0.0
     return record
 
 

@@ -8,9 +8,10 @@ from mhub.core.hub import Hub
 from mhub.core.journal import Contents, StoredSession, publish_of
 from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.outgoing import OutgoingQueue
 from mhub.core.peer import Entry, Origin
 from mhub.core.peers import CLOCK, FILTER, SHARE, Peers
-from mhub.core.session import STATE_LOST, Session
+from mhub.core.session import STATE_LOST, Session, Will
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
@@ -50,7 +51,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         if hub.peers is not None and hub.peers.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)
-            session.last_pid = hub.peers.first_pid(session.client_id)
+            session.inflight.last_pid = hub.peers.first_pid(session.client_id)
             newest = hub.sessions[session.client_id]
             hub.peers.own(session.client_id, newest.epoch, False)
         for subscription in session.subscriptions.values():
@@ -155,12 +156,12 @@ def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
     for row in stored.inflight:
         delivery = session.revive(row, epoch)
         if delivery is not None:
-            session.inflight[row.record.pid] = delivery
+            session.inflight.deliveries[row.record.pid] = delivery
             if session.hub.peers is None:
-                session.last_pid = row.record.pid
-    session.spilled = stored.queued
-    session.queued_bytes = stored.queued_bytes
-    session.hub.queued_bytes += stored.queued_bytes
+                session.inflight.last_pid = row.record.pid
+    if stored.queued:
+        session.queue = OutgoingQueue(session.hub.queues)
+        session.queue.page_out(stored.queued, stored.queued_bytes)
 
 
 def _deadlines(hub: Hub, session: Session, stored: StoredSession, ledger: Ledger) -> None:
@@ -172,23 +173,20 @@ def _deadlines(hub: Hub, session: Session, stored: StoredSession, ledger: Ledger
     epoch = ledger.epoch
     if record.will:
         try:
-            session.will = publish_of(record.will, epoch)
+            session.will = Will(publish_of(record.will, epoch), record.will_delay_s)
         except ValueError as error:
             hub.events.crashed(f"the stored will of {record.client_id!r}", error)
     if session.will is not None:
-        session.will_delay_s = record.will_delay_s
         if record.will_at:
-            session.will_at = record.will_at - epoch
+            session.will.due_at = record.will_at - epoch
         else:
-            session.will_at = hub.now + min(record.will_delay_s, record.expiry_s)
+            session.will.due_at = hub.now + min(record.will_delay_s, record.expiry_s)
             ledger.session(session)  # from now on, however often the broker ends meanwhile
     if record.ends_at:
         session.ends_at = record.ends_at - epoch
     elif record.expiry_s != NEVER:
         session.ends_at = hub.now + record.expiry_s
         ledger.session(session)
-    deadline = session.will_at or session.ends_at
-    if session.will_at and session.ends_at:
-        deadline = min(session.will_at, session.ends_at)
+    deadline = session.deadline()
     if deadline:
         hub.wheel.arm(session, deadline)

@@ -96,7 +96,7 @@ class SysTopics:
             "store/commits": str(stats.store_commits),
             "store/failures": str(stats.store_failures),
             "store/behind": str(stats.store_behind),
-            "queued/bytes": str(hub.queued_bytes),
+            "queued/bytes": str(hub.queues.size_bytes),
             "connections/accepted": str(stats.connections_accepted),
             "connections/refused": str(stats.connections_refused),
             "connections/rejected": str(stats.connections_rejected),

@@ -180,9 +180,11 @@ class Crowd:
         for name, session in hub.sessions.items():
             if not name.endswith("a witness") and name != "another witness":
                 assert len(session.queue or ()) <= limits.max_queued_messages
-                assert session.queued_bytes <= limits.max_queued_bytes + limits.max_packet_size
+                if session.queue is not None:
+                    most = limits.max_queued_bytes + limits.max_packet_size
+                    assert session.queue.size_bytes <= most
                 assert len(session.inflight) <= limits.max_inflight
-                assert session.outstanding <= limits.max_inflight
+                assert session.inflight.outstanding <= limits.max_inflight
                 assert len(session.subscriptions) <= limits.max_subscriptions
         for attacker in self.attackers:
             connection = attacker.connection

@@ -6,9 +6,9 @@ An older session is set apart: it has no name in the hub any more, and a Source 
 from typing import TYPE_CHECKING
 
 from mhub.cluster.migration import records
-from mhub.cluster.migration.queues import delivery_of
 from mhub.cluster.migration.source import DOUBT, ENDED, LATE, Source
 from mhub.cluster.migration.target import ARRIVING
+from mhub.core.delivery import delivery_of
 from mhub.core.journal import Row
 from mhub.core.peers import CLIENT
 from mhub.core.session import Session
@@ -57,8 +57,8 @@ class Late:
             highest.peer.put_control(client_id, body)  # and here, in case that it stays
         clock_s = self._claims.time_of_day()
         for row in records.relayed(body):
-            session.enqueue(delivery_of(session, row, clock_s))
-        session.pump(self._node.hub.portion)
+            session.enqueue(delivery_of(row, clock_s, session.subscriptions))
+        session.drain_queue(self._node.hub.portion)
 
     def set_apart(self, source: Source) -> None:
         """It is not the session of its client any more, but one that is emptied."""

@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 from mhub.core import journal
-from mhub.core.delivery import Delivery
+from mhub.core.delivery import Delivery, delivery_of
 from mhub.core.hub import Hub
 from mhub.core.journal import DeliveryRecord, Row, StoredSession
 from mhub.core.ledger import record_of, subscription_record
@@ -56,10 +56,10 @@ class Reader:
         """What is not in the queue: all of it at once."""
         session = self._session
         rows = []
-        for pid, delivery in session.inflight.items():
+        for pid, delivery in session.inflight.deliveries.items():
             seq = delivery.record.seq if delivery.record is not None else 1
             rows.append(row_of(delivery, seq, pid, self._clock_s))
-        for subscription, message in session.replay():
+        for subscription, message in session.replay_entries():
             qos = min(message.qos, subscription.qos)
             delivery = Delivery(message, qos, True, subscription.ids)
             rows.append(row_of(delivery, 1, 0, self._clock_s))
@@ -80,16 +80,18 @@ class Reader:
         """The next of the queue; None: the store was asked."""
         session = self._session
         if session.sid:
-            if not session.loading:
+            queue = session.queue
+            if queue is not None and not queue.loading:
                 assert session.hub.journal is not None
-                session.loading = True
+                queue.loading = True
                 session.hub.journal.load(session, self.last, MOST, MOST_BYTES)
             return None
         rows = []
         end = self.last + MOST
         if self._end >= 0:
             end = min(end, self._end)
-        for delivery in islice(session.queue or (), self.last, end):
+        waiting = session.queue.deliveries if session.queue is not None else ()
+        for delivery in islice(waiting, self.last, end):
             self.last += 1
             rows.append(row_of(delivery, self.last, 0, self._clock_s))
         return rows
@@ -108,24 +110,11 @@ class Reader:
 
 def revive_inflight(hub: Hub, session: Session, row: Row, epoch: float) -> None:
     """An entry that is in flight, with the packet id that its client knows."""
-    delivery = delivery_of(session, row, epoch)
-    delivery.released = row.record.released
+    delivery = delivery_of(row, epoch, session.subscriptions)
     if session.sid:
         book = hub.book()
         book.add(session, delivery)
         book.sent(delivery, row.record.pid)
         if delivery.released:
             book.released(delivery)
-    session.inflight[row.record.pid] = delivery
-
-
-def delivery_of(session: Session, row: Row, epoch: float) -> Delivery:
-    record = row.record
-    message = journal.publish_of(row.body, epoch)
-    delivery = Delivery(message, record.qos, record.retain, record.ids)
-    delivery.fed = record.retain
-    if record.share:
-        for subscription in session.subscriptions.values():
-            if subscription.group is not None and subscription.group.full_name == record.share:
-                delivery.group = subscription.group
-    return delivery
+    session.inflight.deliveries[row.record.pid] = delivery

@@ -33,15 +33,9 @@ from tests.cluster.explore.cluster import Cluster, Side
 ANYWHERE = {"hub", "limits", "stats", "settings", "_node", "slot", "_claims"}
 
 LEFT_OUT: dict[str, set[str]] = {
-    "Session": {
-        "last_seq",
-        "tail_seq",
-        "queued_bytes",
-        "username",
-        "listener",
-        "mount",
-        "window",
-    },
+    "Session": {"last_seq", "username", "listener", "mount"},
+    "Inflight": {"window"},
+    "OutgoingQueue": {"total", "size_bytes", "tail_seq"},
     "Connection": {
         *("outlet", "heard_at", "connected_at", "welcome", "keepalive_s", "max_packet_in"),
         *("max_packet_out", "problem_info", "progress", "peer", "listener", "identity"),
@@ -161,9 +155,10 @@ class Walk:
         if kind is Session:
             rank = self._ranks.of
             sid = thing.sid
+            queue = thing.queue
             found += [
                 rank(sid, thing.last_seq),
-                rank(sid, thing.tail_seq) if thing.spilled else 0,
+                rank(sid, queue.tail_seq) if queue is not None and queue.paged_out else 0,
             ]
         elif kind is DeliveryRecord:
             found.append(self._ranks.of(thing.sid, thing.seq))
