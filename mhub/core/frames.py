@@ -50,17 +50,18 @@ def frame_v5(
     else:
         properties = message.properties
     topic = message.topic_field
-    if connection.max_aliases_out or connection.limits.mount_point:
+    aliases = connection.aliases
+    takes_aliases = aliases is not None and aliases.max_outgoing > 0
+    if takes_aliases or connection.limits.mount_point:
         if connection.limits.mount_point:
             topic = _unmounted(connection, message)
         alias = 0
-        if connection.max_aliases_out and not later and len(topic) > SHORT_TOPIC:
-            known = connection.aliases_out
-            alias = known.get(message.topic, 0) if known is not None else 0
+        if aliases is not None and takes_aliases and not later and len(topic) > SHORT_TOPIC:
+            alias = aliases.outgoing.get(message.topic, 0)
             if alias:
                 topic = b"\0\0"
-            else:
-                alias = _new_alias(connection, message, len(topic) + len(properties) + len(ids))
+            elif _fits(connection, message, len(topic) + len(properties) + len(ids)):
+                alias = aliases.introduce(message.topic)
         if alias:
             properties = b"\x23%b%b%b" % (BYTES[alias >> 8], BYTES[alias & 0xFF], properties)
         return encode_v5(first, topic, pid, properties + ids, payload, follows)
@@ -73,18 +74,9 @@ def frame_v5(
     return frame
 
 
-def _new_alias(connection: "Connection", message: Publish, head_size: int) -> int:
-    """A topic alias that the client learns with this frame; 0: none."""
-    if connection.aliases_out is None:
-        connection.aliases_out = {}
-    known = connection.aliases_out
-    if len(known) >= connection.max_aliases_out:  # [MQTT-3.3.2-11]
-        return 0
-    if head_size + len(message.payload) + 16 > connection.max_packet_out:
-        return 0  # it may not be sent at all, and then the client would not know it
-    alias = len(known) + 1
-    known[message.topic] = alias
-    return alias
+def _fits(connection: "Connection", message: Publish, head_size: int) -> bool:
+    """Else it may not be sent at all, and the client would not know an alias that comes with it."""
+    return head_size + len(message.payload) + 16 <= connection.max_packet_out
 
 
 def _unmounted(connection: "Connection", message: Publish) -> bytes:

@@ -8,7 +8,10 @@ One turn of the world around it:
     hub.tick(now)                  a few times a second: keep-alive, expiry, delayed wills, $SYS
 
 With a store there is a ledger: flush() hands what has gathered there to the journal, and
-committed() tells that it is safe, which lets go the replies that waited (`mhub.core.ledger`).
+`mhub.core.storage` is told when it is safe, which lets go the replies that waited.
+
+The hub has more attributes than other classes: a dozen are the owners of one concern each, and what
+each message touches (now, work, dirty, durable, ledger) is one step away, not two.
 """
 
 from collections.abc import Callable
@@ -16,10 +19,9 @@ from typing import Final
 
 from mhub.core.admission import Admission
 from mhub.core.connection import Connection
-from mhub.core.journal import Row
 from mhub.core.ledger import Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
-from mhub.core.outgoing import OutgoingQueue, QueueTotal
+from mhub.core.outgoing import QueueTotal
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, Events, Journal
@@ -30,14 +32,12 @@ from mhub.core.router import Route, Router
 from mhub.core.session import Session
 from mhub.core.shared import Group
 from mhub.core.stats import Stats
+from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
 from mhub.wire import reasons
 from mhub.wire.publish import Publish
-
-LOAD_BYTES: Final = 4 * 1024 * 1024
-"""So much of a queue comes back from the store at a time, at most."""
 
 NO_GROUPS: Final[list[Group]] = []
 
@@ -60,6 +60,14 @@ class HubSettings:
         self.version = ""
 
 
+class Redirect:
+    """Clients go elsewhere, since this node leaves the cluster."""
+
+    def __init__(self, reference: str) -> None:
+        self.reference = reference  # where to; "": anywhere else
+        self.reason = reasons.SERVER_MOVED if reference else reasons.USE_ANOTHER_SERVER
+
+
 class Hub:
     def __init__(
         self, settings: HubSettings, events: Events, token: Callable[[], str], now: float
@@ -79,22 +87,16 @@ class Hub:
         self.subscribing = Subscribing(self)
         self.authorizer: Authorizer | None = None
         self.ledger: Ledger | None = None
-        self.journal: Journal | None = None
         self.peers: Peers | None = None
         self.source: Peer | None = None  # whose message is at hand; None: of a client here
         self.source_controls = ""  # of a copy: what the control records in front of it say
-        self.store_state = "none"
+        self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
-        self.behind = False  # the store does not keep up
-        self.holding: dict[Connection, bool] = {}  # those with output that waits for the store
-        self.stalled: list[Connection] = []  # those whose messages wait for it
-        self.starving: list[Session] = []  # those that wait for messages from it
         self.sessions: dict[str, Session] = {}
         self.queues = QueueTotal(settings.max_queued_bytes_total)
         self.connected = 0
         self.stopping = False
-        self.leaving = 0  # why no client may come: use another server, or it has moved
-        self.reference = ""  # and where that is
+        self.redirect: Redirect | None = None  # no client may come, and those here were sent away
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
         self.dismissed: list[tuple[Connection, int, str]] = []
@@ -110,7 +112,7 @@ class Hub:
         self.work = 0
         while True:
             if self.ledger is not None:
-                self._store(self.ledger)
+                self.storage.send(self.ledger)
             if not self.dirty and not self.dismissed:
                 if self.peers is not None:
                     self.peers.flush()
@@ -187,7 +189,7 @@ class Hub:
 
     def keep_in(self, journal: Journal, ledger: Ledger) -> None:
         """From now on, what has to outlive the process goes there."""
-        self.journal = journal
+        self.storage.journal = journal
         self.ledger = ledger
 
     def join(self, peers: Peers) -> None:
@@ -205,90 +207,6 @@ class Hub:
     def mark(self, session: Session) -> int:
         """The batch to wait for before a session is promised anything; 0: none."""
         return self.ledger.mark() if self.ledger is not None and session.sid else 0
-
-    def _store(self, ledger: Ledger) -> None:
-        """Give the next batch to the store, if that has done with the one before."""
-        journal = self.journal
-        assert journal is not None
-        while ledger.under_way is None and ledger.batch.urgent:
-            batch = ledger.take()
-            if batch.worth_storing():
-                journal.commit(batch)
-            else:
-                self.committed()
-        if not self.behind and ledger.behind():
-            self.behind = True
-            self.stats.store_behind += 1
-
-    def committed(self) -> None:
-        """The batch that was under way is safe; the caller ends the turn with flush()."""
-        ledger = self.book()
-        batch = ledger.under_way
-        assert batch is not None
-        ledger.under_way = None
-        self.durable = batch.number
-        for message in batch.messages:
-            message.body = b""  # the store has it
-        for record in batch.deliveries:
-            record.body = b""
-        for connection in list(self.holding):
-            connection.release()
-        if self.behind and not ledger.behind():
-            self.behind = False
-            stalled = self.stalled
-            self.stalled = []
-            for connection in stalled:
-                connection.stalled = False
-                self.continue_later(connection)
-        starving = self.starving
-        self.starving = []
-        for session in starving:
-            if session.queue is not None:
-                self.load(session, session.queue)
-
-    def stall(self, connection: Connection) -> None:
-        """Its messages wait until the store has caught up."""
-        if not connection.stalled:
-            connection.stalled = True
-            self.stalled.append(connection)
-
-    def load(self, session: Session, queue: OutgoingQueue) -> None:
-        """Ask for the next messages of a queue; loaded() brings them."""
-        assert self.journal is not None
-        self.journal.load(session, queue.tail_seq, session.page_size(), LOAD_BYTES)
-
-    def loaded(self, session: Session, rows: list[Row], now: float) -> None:
-        self.now = now
-        queue = session.queue
-        if not session.sid or queue is None:
-            return
-        if queue.stale_load:
-            queue.stale_load = False
-            queue.loading = False
-            session.end_queue()
-            if not session.frozen:
-                session.refill()
-            return
-        if session.frozen:
-            queue.loading = False
-            if self.peers is not None:
-                self.peers.neighbours.loaded(session, rows)
-            return
-        ledger = self.book()
-        if rows:
-            queue.loading = False
-            session.page_in(queue, rows)
-            session.drain_queue(self.portion)
-            session.refill()
-        elif ledger.is_pending():
-            self.starving.append(session)  # they are on their way to the store
-            ledger.hurry()
-        else:
-            self.events.crashed(
-                f"the queue of {session.client_id!r}",
-                LookupError(f"{queue.paged_out} messages are not in the store any more"),
-            )
-            session.give_up_paged_out(queue)
 
     # Messages
 
@@ -506,14 +424,19 @@ class Hub:
 
     # The end
 
+    def reference(self, reason: int) -> str:
+        """The server that a client is told of with this reason."""
+        redirect = self.redirect
+        return redirect.reference if redirect is not None and reason in reasons.ELSEWHERE else ""
+
     def evacuate(self, reference: str) -> int:
         """Send all clients elsewhere; their sessions stay for now.  How many clients it were."""
-        self.reference = reference
-        self.leaving = reasons.SERVER_MOVED if reference else reasons.USE_ANOTHER_SERVER
+        redirect = Redirect(reference)
+        self.redirect = redirect
         sent = 0
         for session in list(self.sessions.values()):
             if session.connection is not None:
-                session.connection.fail(self.leaving, "this node is leaving the cluster")
+                session.connection.fail(redirect.reason, "this node is leaving the cluster")
                 sent += 1
         return sent
 

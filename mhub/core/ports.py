@@ -45,10 +45,10 @@ class Journal(Protocol):
     """The way to the store.  Both calls return at once."""
 
     def commit(self, batch: Batch) -> None:
-        """Make a batch safe, however often it has to be tried; then call Hub.committed()."""
+        """Make a batch safe, however often it has to be tried; then call Storage.committed()."""
 
     def load(self, session: "Session", after: int, most: int, most_bytes: int) -> None:
-        """Call Hub.loaded() with queued messages of a session that come behind seq `after`."""
+        """Call Storage.loaded() with queued messages of a session that come behind seq `after`."""
 
 
 class PeerOutlet(Protocol):

@@ -404,7 +404,7 @@ class Session(Timed):
         at_hand = len(queue.deliveries)
         if not at_hand or at_hand < self.page_size() // 2 or self.shares:
             queue.loading = True
-            self.hub.load(self, queue)
+            self.hub.storage.load(self, queue)
 
     def page_size(self) -> int:
         """How many messages of the queue are to be at hand: many, if somebody takes them."""

@@ -91,7 +91,7 @@ class SysTopics:
             "dropped/expired": str(stats.dropped_expired),
             "dropped/too_large": str(stats.dropped_too_large),
             "dropped/retained_full": str(stats.dropped_retained_full),
-            "store/state": hub.store_state,
+            "store/state": hub.storage.state,
             "store/pending": str(hub.ledger.pending_bytes() if hub.ledger is not None else 0),
             "store/commits": str(stats.store_commits),
             "store/failures": str(stats.store_failures),

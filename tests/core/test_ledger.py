@@ -202,14 +202,14 @@ class BehindTests(DiskCase):
             self.sender.send(p.publish("t", b"x" * 200, 1, number))
 
     def test_its_publishers_wait(self) -> None:
-        self.assertTrue(self.world.hub.behind)
+        self.assertTrue(self.world.hub.storage.behind)
         self.assertFalse(self.sender.outlet.reading)
         self.assertEqual(self.world.stats.store_behind, 1)
 
     def test_whatever_is_to_be_stored_counts(self) -> None:
         """Retained messages, too, and also those of a batch that is under way."""
         self.disk.settle()
-        self.assertFalse(self.world.hub.behind)
+        self.assertFalse(self.world.hub.storage.behind)
         other = self.world.client("other")
         other.send(*(p.publish(f"r/{pid}", b"x" * 200, 1, pid, True) for pid in range(1, 6)))
         self.assertEqual(other.outlet.reading, True)

@@ -188,11 +188,15 @@ class Crowd:
                 assert len(session.subscriptions) <= limits.max_subscriptions
         for attacker in self.attackers:
             connection = attacker.connection
-            assert len(connection.partial or b"") <= limits.max_packet_size + READ_SIZE
+            assert (
+                len(connection.partial.data if connection.partial else b"")
+                <= limits.max_packet_size + READ_SIZE
+            )
             held = sum(map(len, connection.out))
             assert held <= HELD_BYTES + 100 * READ_SIZE, held
-            assert len(connection.aliases_in or ()) <= limits.max_topic_alias
-            assert len(connection.aliases_out or ()) <= limits.max_topic_alias_out
+            if connection.aliases is not None:
+                assert len(connection.aliases.incoming) <= limits.max_topic_alias
+                assert len(connection.aliases.outgoing) <= limits.max_topic_alias_out
 
     def check_words(self) -> None:
         """All that was written is packets that a server may send, in an order that it may."""
@@ -210,7 +214,8 @@ class Crowd:
             assert all(packet.size <= most for packet in packets), (most, packets)
             for packet in packets:
                 alias = packet.prop(Prop.TOPIC_ALIAS, 0)
-                assert alias <= attacker.connection.max_aliases_out, packet
+                aliases = attacker.connection.aliases
+                assert alias <= (aliases.max_outgoing if aliases else 0), packet
 
     def check_residue(self) -> None:
         """When all have gone and their time is over, only the witnesses are left."""

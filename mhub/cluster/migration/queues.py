@@ -82,9 +82,8 @@ class Reader:
         if session.sid:
             queue = session.queue
             if queue is not None and not queue.loading:
-                assert session.hub.journal is not None
                 queue.loading = True
-                session.hub.journal.load(session, self.last, MOST, MOST_BYTES)
+                session.hub.storage.read(session, self.last, MOST, MOST_BYTES)
             return None
         rows = []
         end = self.last + MOST

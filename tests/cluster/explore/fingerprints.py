@@ -37,9 +37,9 @@ LEFT_OUT: dict[str, set[str]] = {
     "Inflight": {"window"},
     "OutgoingQueue": {"total", "size_bytes", "tail_seq"},
     "Connection": {
-        *("outlet", "heard_at", "connected_at", "welcome", "keepalive_s", "max_packet_in"),
+        *("outlet", "heard_at", "welcome", "keepalive_s", "max_packet_in"),
         *("max_packet_out", "problem_info", "progress", "peer", "listener", "identity"),
-        *("aliases_in", "aliases_out", "max_aliases_out", "exchange", "pending", "auth_method"),
+        *("aliases", "authentication"),
     },
     "Publish": {"topic", "topic_field", "frame_v3", "frame_v5"},
     "Peer": {
@@ -314,7 +314,8 @@ def _side(cluster: Cluster, side: Side) -> Any:
     found.append([(each.name, each.value) for each in peers.since(oldest) or ()])
     if hub.ledger is not None:
         found.append(walk.of(hub.ledger))
-    found += [walk.of(each) for each in (hub.holding, hub.stalled, hub.starving, hub.behind)]
+    waits = hub.storage
+    found += [walk.of(x) for x in (waits.holding, waits.stalled, waits.starving, waits.behind)]
     found.append(walk.of(hub.router.filters))
     found.append(peers.clock.last)
     if side.disk is not None:

@@ -1,0 +1,133 @@
+"""The hub's side of the store: what goes there, what comes back, and who waits for it.
+
+    Hub.flush -> send()              the next batch, if none is under way
+    committed()                      it is safe: who waited for it goes on
+    load() -> loaded()               the next messages of a queue that is paged out
+
+Three kinds wait: connections with output that may not leave before something is safe (`holding`),
+connections whose messages are not read while the store is behind (`stalled`), and sessions whose
+messages are still on their way to the store when they are asked for (`starving`).  What has to be
+stored gathers in the hub's ledger; a hub without one uses `holding` alone, for what waits for other
+nodes.
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from mhub.core.journal import Row
+from mhub.core.ledger import Ledger
+from mhub.core.outgoing import OutgoingQueue
+from mhub.core.ports import Journal
+
+if TYPE_CHECKING:
+    from mhub.core.connection import Connection
+    from mhub.core.hub import Hub
+    from mhub.core.session import Session
+
+LOAD_BYTES: Final = 4 * 1024 * 1024
+"""So much of a queue comes back from the store at a time, at most."""
+
+
+class Storage:
+    def __init__(self, hub: "Hub") -> None:
+        self.hub = hub
+        self.journal: Journal | None = None
+        self.state = "none"  # for $SYS
+        self.behind = False  # the store does not keep up
+        self.holding: dict[Connection, bool] = {}  # those with output that waits for the store
+        self.stalled: list[Connection] = []  # those whose messages wait for it
+        self.starving: list[Session] = []  # those that wait for messages from it
+
+    def send(self, ledger: Ledger) -> None:
+        """Give the next batch to the store, if that has done with the one before."""
+        journal = self.journal
+        assert journal is not None
+        while ledger.under_way is None and ledger.batch.urgent:
+            batch = ledger.take()
+            if batch.worth_storing():
+                journal.commit(batch)
+            else:
+                self.committed()
+        if not self.behind and ledger.behind():
+            self.behind = True
+            self.hub.stats.store_behind += 1
+
+    def committed(self) -> None:
+        """The batch that was under way is safe; the caller ends the turn with Hub.flush()."""
+        ledger = self.hub.book()
+        batch = ledger.under_way
+        assert batch is not None
+        ledger.under_way = None
+        self.hub.durable = batch.number
+        for message in batch.messages:
+            message.body = b""  # the store has it
+        for record in batch.deliveries:
+            record.body = b""
+        for connection in list(self.holding):
+            connection.release()
+        if self.behind and not ledger.behind():
+            self._catch_up()
+        starving = self.starving
+        self.starving = []
+        for session in starving:
+            if session.queue is not None:
+                self.load(session, session.queue)
+
+    def stall(self, connection: "Connection") -> None:
+        """Its messages wait until the store has caught up."""
+        if not connection.stalled:
+            connection.stalled = True
+            self.stalled.append(connection)
+
+    def _catch_up(self) -> None:
+        self.behind = False
+        stalled = self.stalled
+        self.stalled = []
+        for connection in stalled:
+            connection.stalled = False
+            self.hub.continue_later(connection)
+
+    # Queues that are paged out
+
+    def load(self, session: "Session", queue: OutgoingQueue) -> None:
+        """Ask for the next messages of a queue; loaded() brings them."""
+        self.read(session, queue.tail_seq, session.page_size(), LOAD_BYTES)
+
+    def read(self, session: "Session", after: int, most: int, most_bytes: int) -> None:
+        """Ask for queued messages of a session that come behind seq `after`."""
+        assert self.journal is not None
+        self.journal.load(session, after, most, most_bytes)
+
+    def loaded(self, session: "Session", rows: list[Row], now: float) -> None:
+        """What was asked for; no rows: there are none, or the store does not have them yet."""
+        hub = self.hub
+        hub.now = now
+        queue = session.queue
+        if not session.sid or queue is None:
+            return
+        if queue.stale_load:
+            queue.stale_load = False
+            queue.loading = False
+            session.end_queue()
+            if not session.frozen:
+                session.refill()
+            return
+        if session.frozen:
+            queue.loading = False
+            if hub.peers is not None:
+                hub.peers.neighbours.loaded(session, rows)
+            return
+        ledger = hub.book()
+        if rows:
+            queue.loading = False
+            session.page_in(queue, rows)
+            session.drain_queue(hub.portion)
+            session.refill()
+        elif ledger.is_pending():
+            self.starving.append(session)  # they are on their way to the store
+            ledger.hurry()
+        else:
+            hub.events.crashed(
+                f"the queue of {session.client_id!r}",
+                LookupError(f"{queue.paged_out} messages are not in the store any more"),
+            )
+            session.give_up_paged_out(queue)
