@@ -7,11 +7,11 @@ One turn of the world around it:
     hub.proceed(now)               what the bounds of an earlier turn had put off (`unfinished`)
     hub.tick(now)                  a few times a second: keep-alive, expiry, delayed wills, $SYS
 
-With a store there is a ledger: flush() hands what has gathered there to the journal, and
+With a store there is a journal: flush() hands what has gathered there to the journal writer, and
 `mhub.core.storage` is told when it is safe, which lets go the replies that waited.
 
 The hub has more attributes than other classes: a dozen are the owners of one concern each, and what
-each message touches (now, work, dirty, durable, ledger) is one step away, not two.
+each message touches (now, work, dirty, durable, journal) is one step away, not two.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ from typing import Final
 
 from mhub.core.admission import Admission
 from mhub.core.connection import Connection
-from mhub.core.ledger import Ledger, keeping_of
+from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
-from mhub.core.ports import Authorizer, Events, Journal
+from mhub.core.ports import Authorizer, Events, JournalWriter
 from mhub.core.publishing import Publishing
 from mhub.core.redistribution import redistribute
 from mhub.core.retained import Retained
@@ -86,7 +86,7 @@ class Hub:
         self.publishing = Publishing(self)
         self.subscribing = Subscribing(self)
         self.authorizer: Authorizer | None = None
-        self.ledger: Ledger | None = None
+        self.journal: Journal | None = None
         self.peers: Peers | None = None
         self.source: Peer | None = None  # whose message is at hand; None: of a client here
         self.source_controls = ""  # of a copy: what the control records in front of it say
@@ -111,8 +111,8 @@ class Hub:
     def flush(self) -> None:
         self.work = 0
         while True:
-            if self.ledger is not None:
-                self.storage.send(self.ledger)
+            if self.journal is not None:
+                self.storage.send(self.journal)
             if not self.dirty and not self.dismissed:
                 if self.peers is not None:
                     self.peers.flush()
@@ -176,21 +176,21 @@ class Hub:
                     self.wheel.arm(timed, deadline)
             except Exception as error:
                 self.events.crashed("a timer", error)
-        if self.ledger is not None:
-            self.ledger.hurry()
+        if self.journal is not None:
+            self.journal.hurry()
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
             for topic in self.retained.sweep(now):
-                if self.ledger is not None:
-                    self.ledger.forget_retained(topic)
+                if self.journal is not None:
+                    self.journal.forget_retained(topic)
 
     # The store
 
-    def keep_in(self, journal: Journal, ledger: Ledger) -> None:
+    def keep_in(self, writer: JournalWriter, journal: Journal) -> None:
         """From now on, what has to outlive the process goes there."""
-        self.storage.journal = journal
-        self.ledger = ledger
+        self.storage.writer = writer
+        self.journal = journal
 
     def join(self, peers: Peers) -> None:
         """From now on, this hub is one of several."""
@@ -198,15 +198,15 @@ class Hub:
         self.router.peers = peers
         self.retained.count_for_peers()
 
-    def book(self) -> Ledger:
-        """The ledger of a hub that has one, as every session with a sid shows."""
-        ledger = self.ledger
-        assert ledger is not None
-        return ledger
+    def require_journal(self) -> Journal:
+        """The journal of a hub that has one, as every session with a sid shows."""
+        journal = self.journal
+        assert journal is not None
+        return journal
 
     def mark(self, session: Session) -> int:
         """The batch to wait for before a session is promised anything; 0: none."""
-        return self.ledger.mark() if self.ledger is not None and session.sid else 0
+        return self.journal.mark() if self.journal is not None and session.sid else 0
 
     # Messages
 
@@ -258,7 +258,7 @@ class Hub:
         """Everybody here: the route's subscribers, and one of each group."""
         if message.retain:
             self._retain(message, route)
-        if self.ledger is not None and len(route.targets) + len(groups) > 1:
+        if self.journal is not None and len(route.targets) + len(groups) > 1:
             message.shared = True
         for subscription in route.targets:
             if subscription.no_local and message.sender == subscription.session.client_id:
@@ -284,16 +284,16 @@ class Hub:
         if message.stamp and not self.retained.newer(message):
             return  # another node knows of a later one
         self.retained.store(message)
-        ledger = self.ledger
+        journal = self.journal
         if message.stamp and not message.payload:
-            tomb = self.retained.bury(message, self.now)
-            if ledger is not None:
-                ledger.retain(tomb, True)
-                keeping = keeping_of(message)
-                keeping.batch = ledger.batch.number
-                keeping.unsettled += 1
-        elif ledger is not None and not route.reserved:
-            ledger.retain(message, self.retained.tree.get(message.topic) is message)
+            tombstone = self.retained.put_tombstone(message, self.now)
+            if journal is not None:
+                journal.retain(tombstone, True)
+                tracker = tracker_of(message)
+                tracker.batch = journal.batch.number
+                tracker.unsettled += 1
+        elif journal is not None and not route.reserved:
+            journal.retain(message, self.retained.tree.get(message.topic) is message)
 
     def publish_local(self, topic: str, payload: bytes, retain: bool) -> None:
         """A message of the broker's own."""
@@ -311,7 +311,7 @@ class Hub:
             return
         session.will = None
         if session.sid:
-            self.book().session(session)
+            self.require_journal().session(session)
         message = will.message
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
@@ -391,7 +391,7 @@ class Hub:
         if self.peers is not None:
             self.peers.own(session.client_id, self.peers.own_epoch(session.client_id), False)
         if session.sid:
-            self.book().session(session)
+            self.require_journal().session(session)
         redistribute(session, None, False)
         deadline = session.deadline()
         if deadline:
@@ -416,7 +416,7 @@ class Hub:
         session.forget_queue()
         session.lose_state(False)
         if session.sid:
-            self.book().ended(session)
+            self.require_journal().ended(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
         if self.peers is not None:

@@ -15,8 +15,8 @@ from collections import deque
 from typing import Final
 
 from mhub.core.delivery import Delivery
-from mhub.core.journal import DeliveryRecord
 from mhub.core.limits import Limits
+from mhub.core.records import DeliveryRecord
 
 PAGE_MESSAGES: Final = 2048
 """So many messages of a queue come back from the store at a time, for a client that is here."""

@@ -26,11 +26,11 @@ from typing import TYPE_CHECKING, Final
 from mhub.core import limits
 from mhub.core.delivery import Delivery, Subscription, delivery_of
 from mhub.core.inflight import Inflight
-from mhub.core.journal import Row
-from mhub.core.ledger import Keeping
+from mhub.core.journal import AckTracker
 from mhub.core.limits import Limits
 from mhub.core.outgoing import PAGE_MESSAGES, OutgoingQueue
 from mhub.core.ports import Intake
+from mhub.core.records import Row
 from mhub.core.replay import RetainedReplay
 from mhub.core.timers import Timed
 from mhub.wire.packets import PUBREL
@@ -117,7 +117,7 @@ class Session(Timed):
         delivery.group = subscription.group
         if qos and self.ready():
             if self.sid:
-                self.hub.book().add(self, delivery)
+                self.hub.require_journal().add(self, delivery)
             self._send(delivery)
         else:
             self.enqueue(delivery)
@@ -146,7 +146,7 @@ class Session(Timed):
     def waiting(self) -> bool:
         """Whether drain_queue() would find something that may be sent now."""
         connection = self.connection
-        if connection is None or connection.blocked or connection.muted_until:
+        if connection is None or connection.blocked or connection.output_held_until:
             return False
         inflight = self.inflight
         has_place = inflight.outstanding < inflight.window
@@ -167,7 +167,7 @@ class Session(Timed):
             return
         pid = self.inflight.add(delivery)
         if delivery.record is not None:
-            self.hub.book().sent(delivery, pid)
+            self.hub.require_journal().sent(delivery, pid)
         if not self._publish(connection, delivery, pid, False):
             self.inflight.drop(pid)
             self.discard(delivery)
@@ -183,7 +183,7 @@ class Session(Timed):
     def discard(self, delivery: Delivery) -> None:
         """A delivery is over: the store need not have it any more."""
         if delivery.record is not None:
-            self.hub.book().remove(delivery)
+            self.hub.require_journal().remove(delivery)
 
     # In flight
 
@@ -231,7 +231,7 @@ class Session(Timed):
             after = 0
             if delivery.record is not None:
                 # Else the message would be sent again after a crash, to a client that is done.
-                self.hub.book().released(delivery)
+                self.hub.require_journal().released(delivery)
                 after = delivery.record.batch
             connection.acknowledge(PUBREL, pid, 0, after, None)  # [MQTT-4.3.3-4]
 
@@ -243,7 +243,7 @@ class Session(Timed):
     def _settle(self, delivery: Delivery) -> None:
         """A delivery is over, and what waits may use its place."""
         if delivery.record is not None:
-            self.hub.book().remove(delivery)
+            self.hub.require_journal().remove(delivery)
         if self.queue is not None or self.replay is not None or self.inflight.resend is not None:
             self.drain_queue(self.hub.portion)
 
@@ -299,7 +299,7 @@ class Session(Timed):
         elif qos:
             delivery = Delivery(message, qos, True, ids)
             if self.sid:
-                hub.book().add(self, delivery)
+                hub.require_journal().add(self, delivery)
             self._send(delivery)
         else:
             connection.publish(message, 0, 0, True, ids, False, 0)
@@ -318,10 +318,10 @@ class Session(Timed):
             return
         is_paged = self.queue is not None and self.queue.paged_out > 0
         if self.sid and (delivery.qos or self.connection is None):
-            book = self.hub.book()
-            book.add(self, delivery)
+            journal = self.hub.require_journal()
+            journal.add(self, delivery)
             # What a shared group may take over is at hand, but for what comes back after a start.
-            if is_paged or (self.queued() >= book.window and not self.shares):
+            if is_paged or (self.queued() >= journal.window and not self.shares):
                 self.page_out(size_bytes)
                 if not is_paged and self.queue is not None:
                     self.queue.tail_seq = self.last_seq - 1
@@ -408,11 +408,11 @@ class Session(Timed):
 
     def page_size(self) -> int:
         """How many messages of the queue are to be at hand: many, if somebody takes them."""
-        return PAGE_MESSAGES if self.connection is not None else self.hub.book().window
+        return PAGE_MESSAGES if self.connection is not None else self.hub.require_journal().window
 
     def page_in(self, queue: OutgoingQueue, rows: list[Row]) -> None:
         """Messages from the store: they are next."""
-        epoch = self.hub.book().epoch
+        epoch = self.hub.require_journal().epoch
         for row in rows:
             queue.page_in(row.record)
             found = self.revive(row, epoch)
@@ -426,11 +426,11 @@ class Session(Timed):
             delivery = delivery_of(row, epoch, self.subscriptions)
         except ValueError as error:
             self.hub.events.crashed(f"a stored message for {self.client_id!r}", error)
-            self.hub.book().forget(row.record)
+            self.hub.require_journal().forget(row.record)
             return None
-        keeping = Keeping()
-        keeping.unsettled = 1
-        delivery.message.keeping = keeping
+        tracker = AckTracker()
+        tracker.unsettled = 1
+        delivery.message.tracker = tracker
         delivery.record = row.record
         return delivery
 
@@ -456,7 +456,7 @@ class Session(Timed):
         """It is not what the client knows any more: what was in flight waits, as if never sent."""
         for pid in self.incoming:
             if self.sid:
-                self.hub.book().incoming(self, pid, False)
+                self.hub.require_journal().incoming(self, pid, False)
         self.incoming = {}
         waiting: list[Delivery] = []
         for delivery in self.inflight.take_all():
@@ -466,7 +466,7 @@ class Session(Timed):
                 self.requeue(delivery)  # a place in front, the store cannot give it
             else:
                 if delivery.record is not None:
-                    self.hub.book().sent(delivery, 0)
+                    self.hub.require_journal().sent(delivery, 0)
                 waiting.append(delivery)
         if waiting:
             if self.queue is None:
@@ -478,7 +478,7 @@ class Session(Timed):
         if lost != self.state_lost:
             self.state_lost = lost
             if self.sid:
-                self.hub.book().note(STATE_LOST + self.client_id, "1" if lost else "")
+                self.hub.require_journal().note(STATE_LOST + self.client_id, "1" if lost else "")
 
     def clear_sent(self) -> None:
         """Forget what was in flight, and retained replay."""

@@ -7,16 +7,16 @@
 Three kinds wait: connections with output that may not leave before something is safe (`holding`),
 connections whose messages are not read while the store is behind (`stalled`), and sessions whose
 messages are still on their way to the store when they are asked for (`starving`).  What has to be
-stored gathers in the hub's ledger; a hub without one uses `holding` alone, for what waits for other
+stored gathers in the hub's journal; a hub without one uses `holding` alone, for what waits for other
 nodes.
 """
 
 from typing import TYPE_CHECKING, Final
 
-from mhub.core.journal import Row
-from mhub.core.ledger import Ledger
+from mhub.core.journal import Journal
 from mhub.core.outgoing import OutgoingQueue
-from mhub.core.ports import Journal
+from mhub.core.ports import JournalWriter
+from mhub.core.records import Row
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
@@ -30,33 +30,33 @@ LOAD_BYTES: Final = 4 * 1024 * 1024
 class Storage:
     def __init__(self, hub: "Hub") -> None:
         self.hub = hub
-        self.journal: Journal | None = None
+        self.writer: JournalWriter | None = None
         self.state = "none"  # for $SYS
         self.behind = False  # the store does not keep up
         self.holding: dict[Connection, bool] = {}  # those with output that waits for the store
         self.stalled: list[Connection] = []  # those whose messages wait for it
         self.starving: list[Session] = []  # those that wait for messages from it
 
-    def send(self, ledger: Ledger) -> None:
+    def send(self, journal: Journal) -> None:
         """Give the next batch to the store, if that has done with the one before."""
-        journal = self.journal
-        assert journal is not None
-        while ledger.under_way is None and ledger.batch.urgent:
-            batch = ledger.take()
+        writer = self.writer
+        assert writer is not None
+        while journal.under_way is None and journal.batch.urgent:
+            batch = journal.take()
             if batch.worth_storing():
-                journal.commit(batch)
+                writer.commit(batch)
             else:
                 self.committed()
-        if not self.behind and ledger.behind():
+        if not self.behind and journal.behind():
             self.behind = True
             self.hub.stats.store_behind += 1
 
     def committed(self) -> None:
         """The batch that was under way is safe; the caller ends the turn with Hub.flush()."""
-        ledger = self.hub.book()
-        batch = ledger.under_way
+        journal = self.hub.require_journal()
+        batch = journal.under_way
         assert batch is not None
-        ledger.under_way = None
+        journal.under_way = None
         self.hub.durable = batch.number
         for message in batch.messages:
             message.body = b""  # the store has it
@@ -64,7 +64,7 @@ class Storage:
             record.body = b""
         for connection in list(self.holding):
             connection.release()
-        if self.behind and not ledger.behind():
+        if self.behind and not journal.behind():
             self._catch_up()
         starving = self.starving
         self.starving = []
@@ -94,8 +94,8 @@ class Storage:
 
     def read(self, session: "Session", after: int, most: int, most_bytes: int) -> None:
         """Ask for queued messages of a session that come behind seq `after`."""
-        assert self.journal is not None
-        self.journal.load(session, after, most, most_bytes)
+        assert self.writer is not None
+        self.writer.load(session, after, most, most_bytes)
 
     def loaded(self, session: "Session", rows: list[Row], now: float) -> None:
         """What was asked for; no rows: there are none, or the store does not have them yet."""
@@ -116,15 +116,15 @@ class Storage:
             if hub.peers is not None:
                 hub.peers.neighbours.loaded(session, rows)
             return
-        ledger = hub.book()
+        journal = hub.require_journal()
         if rows:
             queue.loading = False
             session.page_in(queue, rows)
             session.drain_queue(hub.portion)
             session.refill()
-        elif ledger.is_pending():
+        elif journal.is_pending():
             self.starving.append(session)  # they are on their way to the store
-            ledger.hurry()
+            journal.hurry()
         else:
             hub.events.crashed(
                 f"the queue of {session.client_id!r}",

@@ -11,7 +11,7 @@ that the client read: it begins another lifetime of the client's session, and wh
 before that may come late, again, or not at all.  If nodes were apart at that time, this is so until
 they are together again: those on the other side cannot know of the new session before.
 
-With the fault "adopt", nodes crash as well, for a longer time, and others stand in for them.
+With the fault "adopt", nodes crash as well, for a longer time, and others take over from them.
 """
 
 from collections import Counter

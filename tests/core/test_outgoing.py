@@ -4,11 +4,11 @@ from typing import Any
 from unittest import TestCase
 
 from mhub.core.delivery import Delivery
-from mhub.core.journal import DeliveryRecord
 from mhub.core.outgoing import OutgoingQueue, QueueTotal
+from mhub.core.records import DeliveryRecord
 from mhub.wire.publish import Publish
 from tests.core.subscriber import KEPT, SubscriberCase
-from tests.core.test_ledger import DiskCase
+from tests.core.test_journal import DiskCase
 from tests.core.world import World
 from tests.helpers import packets as p
 
