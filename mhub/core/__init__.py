@@ -17,7 +17,10 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     outgoing    what waits for it: a bounded queue, of which a part may be paged out
     replay      retained messages for its new subscriptions
     redistribution  what a member of a shared group leaves undone goes to the others
+    storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
+    connecting  what a connection has while its CONNECT is dealt with
+    aliases     topic aliases of a connection
     frames      a message as the frame that one connection gets
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says
     publishing  PUBLISH, PUBREL: the way of a message in
@@ -26,7 +29,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     fields      the fields of a record, written down once
     records     what a store keeps, as records and batches of changes
     codec       records as bytes, for what carries them to another node
-    journal      what changed since the last batch, and what may not be said before it is safe
+    journal     what changed since the last batch, and what may not be said before it is safe
     hlc         the cluster's clock
     peer        another node: the line of messages to it and from it
     peers       all of them: what they are told, and which of them a message is for

@@ -3,15 +3,15 @@
     receive(data, now)   everything that one read brought; cuts it into packets and acts on each
     out                  frames that wait for the end of the turn, when the hub flushes them at once
     blocked              the socket takes no more: publishes wait in the session's queue meanwhile
-    deferred                 frames that promise something which is not safe in the store yet
+    deferred             frames that promise something which is not safe in the store yet
 
 States: NEW -> (AUTHENTICATING ->) (WAITING ->) READY -> CLOSED.  WAITING is for the session, which
 another node has.  A fault of the peer ends in fail(): the reason
 goes to an MQTT 5 client, the connection closes, the will is published.
 
 It has more attributes than other classes.  What is rare is apart and mostly absent (`partial`,
-`aliases`, `authentication`, `welcome`, `deferred`); what is left is looked at for each read, packet or
-write, and an object of its own for the output, say, would cost each frame one more step and each
+`aliases`, `authentication`, `welcome`, `deferred`); what is left is looked at for each read, packet
+or write, and an object of its own for the output, say, would cost each frame one more step and each
 idle connection 50 bytes.
 """
 

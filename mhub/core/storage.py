@@ -7,8 +7,8 @@
 Three kinds wait: connections with output that may not leave before something is safe (`holding`),
 connections whose messages are not read while the store is behind (`stalled`), and sessions whose
 messages are still on their way to the store when they are asked for (`starving`).  What has to be
-stored gathers in the hub's journal; a hub without one uses `holding` alone, for what waits for other
-nodes.
+stored gathers in the hub's journal; a hub without one uses `holding` alone, for what waits for
+other nodes.
 """
 
 from typing import TYPE_CHECKING, Final

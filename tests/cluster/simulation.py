@@ -9,9 +9,9 @@
 What a node had on its disk survives a crash: only batches whose commit was finished.  Each node
 has its own idea of the time of day.
 
-If the stores are `shared`, nodes take over from each other: a while after a crash another one starts
-the node in its own place, without clients, to hand over what it has.  Until that is over, the node
-itself cannot start.
+If the stores are `shared`, nodes take over from each other: a while after a crash another one
+starts the node in its own place, without clients, to drain it.  Until that is over, the node itself
+cannot start.
 """
 
 import heapq
