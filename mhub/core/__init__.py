@@ -19,7 +19,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     redistribution  what a member of a shared group leaves undone goes to the others
     storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
-    connecting  what a connection has while its CONNECT is dealt with
+    authentication  enhanced authentication: what a method is, and a client that uses one
     aliases     topic aliases of a connection
     frames      a message as the frame that one connection gets
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says

@@ -3,16 +3,16 @@
 from typing import TYPE_CHECKING, Final
 
 from mhub.core.aliases import TopicAliases
-from mhub.core.connecting import Authentication, Welcome
+from mhub.core.authentication import CONTINUE, FAILURE, Authentication, Method, Step
 from mhub.core.connection import (
     AUTHENTICATING,
     READY,
     UNLIMITED,
     WAITING,
     Connection,
+    Welcome,
 )
 from mhub.core.limits import Limits
-from mhub.core.ports import CONTINUE, FAILURE, Method, Step
 from mhub.core.router import reserved
 from mhub.core.session import STATE_LOST, Will
 from mhub.wire import decode, encode, properties, reasons
@@ -228,7 +228,7 @@ class Admission:
             hub.peers.own(session.client_id, session.epoch, True)
         session.expiry_s = expiry_s
         if present and hub.peers is not None:
-            hub.router.lasts(session)
+            hub.router.lasts(session.subscriptions, expiry_s > 0)
         session.will = None if packet.will is None else Will(packet.will, packet.will_delay_s)
         session.inflight.window = min(
             given.number(properties.RECEIVE_MAXIMUM, allowed.max_inflight), allowed.max_inflight

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from mhub.core import frames
 from mhub.core.aliases import TopicAliases
-from mhub.core.connecting import Authentication, Welcome
+from mhub.core.authentication import Authentication
 from mhub.core.journal import AckTracker, DeferredFrame
 from mhub.core.limits import Limits
 from mhub.core.ports import Outlet
@@ -85,6 +85,16 @@ class Gone:
 
 
 GONE: Final = Gone()
+
+
+class Welcome:
+    """A CONNECT that was found good."""
+
+    def __init__(self, packet: kinds.Connect, username: str, expiry_s: int, answer: bytes) -> None:
+        self.packet = packet
+        self.username = username
+        self.expiry_s = expiry_s
+        self.answer = answer  # properties of the CONNACK
 
 
 class Partial:
@@ -443,11 +453,16 @@ class Connection(Timed):
             follows = len(payload)
             payload = b""
         later = after > self.hub.durable or (after != 0 and self.deferred is not None)
-        frame = (
-            frames.frame_v3(self, message, first, pid, payload, follows)
-            if self.version < V5
-            else frames.frame_v5(self, message, first, pid, ids, payload, follows, later)
-        )
+        mount = self.limits.mount_point
+        if self.version < V5:
+            frame = frames.frame_v3(message, mount, first, pid, payload, follows)
+        else:
+            now = self.hub.now
+            aliases = None if later else self.aliases  # none may begin with what leaves later
+            most = self.max_packet_out
+            frame = frames.frame_v5(
+                message, mount, first, pid, ids, payload, follows, now, aliases, most
+            )
         stats = self.hub.stats
         if len(frame) + follows > self.max_packet_out:
             stats.dropped_too_large += 1

@@ -40,7 +40,7 @@ def _pass_on(session: Session, delivery: Delivery, only: Group | None, ended: bo
         return False
     chosen = group.choose(session)
     peers = session.hub.peers
-    if peers is not None and (chosen is None or chosen.session.connection is None):
+    if peers is not None and (chosen is None or not chosen.session.is_connected()):
         if group.peers is not None and peers.pass_on(delivery.message, group):
             session.discard(delivery)
             return True

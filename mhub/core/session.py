@@ -23,16 +23,15 @@ part is in memory, and the rest is paged out: in the store alone until it is its
 
 from typing import TYPE_CHECKING, Final
 
-from mhub.core import limits
-from mhub.core.delivery import Delivery, Subscription, delivery_of
+from mhub.core import limits, records
+from mhub.core.delivery import Delivery, Subscriber, Subscription, delivery_of
 from mhub.core.inflight import Inflight
 from mhub.core.journal import AckTracker
 from mhub.core.limits import Limits
 from mhub.core.outgoing import PAGE_MESSAGES, OutgoingQueue
 from mhub.core.ports import Intake
-from mhub.core.records import Row
+from mhub.core.records import Row, SessionRecord
 from mhub.core.replay import RetainedReplay
-from mhub.core.timers import Timed
 from mhub.wire.packets import PUBREL
 from mhub.wire.publish import Publish
 from mhub.wire.reasons import PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
@@ -53,17 +52,14 @@ class Will:
         self.due_at = 0.0  # 0: the client is connected
 
 
-class Session(Timed):
+class Session(Subscriber):
     def __init__(self, hub: "Hub", client_id: str, allowed: Limits) -> None:
-        super().__init__()
+        super().__init__(client_id)
         self.hub = hub
-        self.client_id = client_id
         self.limits = allowed
         self.username = ""
         self.listener = ""  # where it was connected last, and
         self.mount = ""  # that listener's mount point
-        self.sid = 0  # its number in the store; 0: it is not there
-        self.last_seq = 0  # of its deliveries in the store
         self.connection: Connection | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.shares = False  # whether it ever was a member of a shared group
@@ -82,6 +78,9 @@ class Session(Timed):
         self.state_lost = False  # it is not what its client knows: that is told so
 
     # Towards the client
+
+    def is_connected(self) -> bool:
+        return self.connection is not None
 
     def ready(self) -> bool:
         """Whether a QoS 1 message would leave at once."""
@@ -497,6 +496,23 @@ class Session(Timed):
         if self.queue is not None:
             self.queue.forget()
             self.queue = None
+
+    def record(self, epoch: float) -> SessionRecord:
+        """What the store has of it, without subscriptions and messages."""
+        record = SessionRecord(self.sid, self.client_id)
+        record.username = self.username
+        record.listener = self.listener
+        record.mount = self.mount
+        record.expiry_s = self.expiry_s
+        record.epoch = self.epoch
+        record.began = self.began
+        record.ends_at = self.ends_at + epoch if self.ends_at else 0.0
+        will = self.will
+        if will is not None:
+            record.will = records.message(will.message, epoch)
+            record.will_delay_s = will.delay_s
+            record.will_at = will.due_at + epoch if will.due_at else 0.0
+        return record
 
     # Time
 

@@ -6,9 +6,9 @@ The witnesses come by another listener, read everything and answer.
 
 from typing import Any
 
+from mhub.core.authentication import CONTINUE, SUCCESS, Step
 from mhub.core.connection import CLOSED, UNREAD_BYTES
 from mhub.core.limits import DISCONNECT, DROP_NEWEST, DROP_OLDEST, Limits
-from mhub.core.ports import CONTINUE, SUCCESS, Step
 from tests.core.world import Client, World
 from tests.fuzz import script
 from tests.helpers import packets as p

@@ -10,7 +10,7 @@ from typing import Final
 from mhub.core import records
 from mhub.core.delivery import Delivery, delivery_of
 from mhub.core.hub import Hub
-from mhub.core.journal import record_of, subscription_record
+from mhub.core.journal import subscription_record
 from mhub.core.records import DeliveryRecord, Row, StoredSession
 from mhub.core.session import Session
 
@@ -21,7 +21,7 @@ MOST_BYTES: Final = 256 * 1024
 
 def stored_of(session: Session, epoch: float) -> StoredSession:
     """A session as a value, without its entries."""
-    stored = StoredSession(record_of(session, epoch))
+    stored = StoredSession(session.record(epoch))
     stored.record.sid = 1
     stored.subscriptions = [
         subscription_record(1, name, each) for name, each in session.subscriptions.items()
