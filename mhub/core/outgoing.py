@@ -5,21 +5,17 @@
 
 Messages that are paged out are behind all that are in memory, so a queue with paged-out messages
 takes new ones at its end in the store alone.  They come back in portions, before the front is
-empty; `Session.refill` asks for them.
+empty; `Storage.refill` asks for them.
 
 Nothing here sends, stores or drops anything: that is the session's.  A session for which nothing
 waits has no OutgoingQueue at all, as an empty deque alone holds half a kilobyte.
 """
 
 from collections import deque
-from typing import Final
 
 from mhub.core.delivery import Delivery
 from mhub.core.limits import Limits
 from mhub.core.records import DeliveryRecord
-
-PAGE_MESSAGES: Final = 2048
-"""So many messages of a queue come back from the store at a time, for a client that is here."""
 
 
 class QueueTotal:

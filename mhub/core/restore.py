@@ -59,7 +59,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         _messages(session, stored, journal.epoch)
         _deadlines(hub, session, stored, journal)
         if session.shares:
-            session.refill()  # so that others of its groups can take over
+            hub.storage.refill(session)  # so that others of its groups can take over
     for body in contents.retained:
         try:
             message = publish_of(body, journal.epoch)
@@ -154,7 +154,7 @@ def revive(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
 def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
     # PUBRELs come again in the order of their PUBRECs, which is not known: in that of the messages.
     for row in stored.inflight:
-        delivery = session.revive(row, epoch)
+        delivery = session.hub.storage.revive(session, row, epoch)
         if delivery is not None:
             session.inflight.deliveries[row.record.pid] = delivery
             if session.hub.peers is None:

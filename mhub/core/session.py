@@ -24,13 +24,12 @@ part is in memory, and the rest is paged out: in the store alone until it is its
 from typing import TYPE_CHECKING, Final
 
 from mhub.core import limits, records
-from mhub.core.delivery import Delivery, Subscriber, Subscription, delivery_of
+from mhub.core.delivery import Delivery, Subscriber, Subscription
 from mhub.core.inflight import Inflight
-from mhub.core.journal import AckTracker
 from mhub.core.limits import Limits
-from mhub.core.outgoing import PAGE_MESSAGES, OutgoingQueue
+from mhub.core.outgoing import OutgoingQueue
 from mhub.core.ports import Intake
-from mhub.core.records import Row, SessionRecord
+from mhub.core.records import SessionRecord
 from mhub.core.replay import RetainedReplay
 from mhub.wire.packets import PUBREL
 from mhub.wire.publish import Publish
@@ -70,8 +69,8 @@ class Session(Subscriber):
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
         self.will: Will | None = None
-        self.epoch = 0  # of the claim under which it is held
-        self.began = 0  # the epoch with which it began anew
+        self.epoch = 0  # under which it is held; a higher one is newer
+        self.began = 0  # the epoch with which it began
         self.clean = False  # it began with a clean start
         self.frozen = False  # nothing passes between it and a client any more
         self.intake: Intake | None = None  # decides what is for it, where that is a question
@@ -138,7 +137,7 @@ class Session(Subscriber):
             if inflight.resend is None and self.replay is None:
                 self._send_queued(connection, queue, most)
             if queue.paged_out:
-                self.refill()
+                self.hub.storage.refill(self)
         if self.waiting():
             self.hub.continue_later(connection)
 
@@ -359,7 +358,7 @@ class Session(Subscriber):
             if oldest and delivery.qos and self.queue is not None and self.queue.deliveries:
                 self.discard(self.queue.take())
                 self.end_queue()
-                self.refill()
+                self.hub.storage.refill(self)
                 continue
             if policy == limits.DISCONNECT and delivery.qos and self.connection is not None:
                 self.hub.dismiss(self.connection, QUOTA_EXCEEDED, "it does not keep up")
@@ -392,51 +391,6 @@ class Session(Subscriber):
                 self.discard(delivery)
         if not queue.deliveries:
             self.end_queue()
-
-    # The part of the queue that is in the store alone
-
-    def refill(self) -> None:
-        """Ask for more before the memory's part of the queue is empty."""
-        queue = self.queue
-        if queue is None or not queue.paged_out or queue.loading:
-            return
-        at_hand = len(queue.deliveries)
-        if not at_hand or at_hand < self.page_size() // 2 or self.shares:
-            queue.loading = True
-            self.hub.storage.load(self, queue)
-
-    def page_size(self) -> int:
-        """How many messages of the queue are to be at hand: many, if somebody takes them."""
-        return PAGE_MESSAGES if self.connection is not None else self.hub.require_journal().window
-
-    def page_in(self, queue: OutgoingQueue, rows: list[Row]) -> None:
-        """Messages from the store: they are next."""
-        epoch = self.hub.require_journal().epoch
-        for row in rows:
-            queue.page_in(row.record)
-            found = self.revive(row, epoch)
-            if found is not None:
-                queue.append(found)
-        self.end_queue()
-
-    def revive(self, row: Row, epoch: float) -> Delivery | None:
-        """A delivery as it was when it was stored; None if the store has damaged it."""
-        try:
-            delivery = delivery_of(row, epoch, self.subscriptions)
-        except ValueError as error:
-            self.hub.events.crashed(f"a stored message for {self.client_id!r}", error)
-            self.hub.require_journal().forget(row.record)
-            return None
-        tracker = AckTracker()
-        tracker.unsettled = 1
-        delivery.message.tracker = tracker
-        delivery.record = row.record
-        return delivery
-
-    def give_up_paged_out(self, queue: OutgoingQueue) -> None:
-        """What should be in the store is not."""
-        queue.give_up_paged_out()
-        self.end_queue()
 
     def forget_load(self) -> None:
         """What the store was asked for is not wanted any more."""

@@ -2,7 +2,7 @@
 
     Hub.flush -> send()              the next batch, if none is under way
     committed()                      it is safe: who waited for it goes on
-    load() -> loaded()               the next messages of a queue that is paged out
+    refill() -> loaded()             the next messages of a queue that is paged out
 
 Three kinds wait: connections with output that may not leave before something is safe (`holding`),
 connections whose messages are not read while the store is behind (`stalled`), and sessions whose
@@ -13,7 +13,8 @@ other nodes.
 
 from typing import TYPE_CHECKING, Final
 
-from mhub.core.journal import Journal
+from mhub.core.delivery import Delivery, delivery_of
+from mhub.core.journal import AckTracker, Journal
 from mhub.core.outgoing import OutgoingQueue
 from mhub.core.ports import JournalWriter
 from mhub.core.records import Row
@@ -23,7 +24,10 @@ if TYPE_CHECKING:
     from mhub.core.hub import Hub
     from mhub.core.session import Session
 
-LOAD_BYTES: Final = 4 * 1024 * 1024
+PAGE_MESSAGES: Final = 2048
+"""So many messages of a queue come back from the store at a time, for a client that is here."""
+
+PAGE_BYTES: Final = 4 * 1024 * 1024
 """So much of a queue comes back from the store at a time, at most."""
 
 
@@ -70,7 +74,7 @@ class Storage:
         self.starving = []
         for session in starving:
             if session.queue is not None:
-                self.load(session, session.queue)
+                self._load(session, session.queue)
 
     def stall(self, connection: "Connection") -> None:
         """Its messages wait until the store has caught up."""
@@ -88,9 +92,22 @@ class Storage:
 
     # Queues that are paged out
 
-    def load(self, session: "Session", queue: OutgoingQueue) -> None:
-        """Ask for the next messages of a queue; loaded() brings them."""
-        self.read(session, queue.tail_seq, session.page_size(), LOAD_BYTES)
+    def refill(self, session: "Session") -> None:
+        """Ask for more before the part of a queue that is in memory is empty."""
+        queue = session.queue
+        if queue is None or not queue.paged_out or queue.loading:
+            return
+        at_hand = len(queue.deliveries)
+        if not at_hand or at_hand < self._page_size(session) // 2 or session.shares:
+            queue.loading = True
+            self._load(session, queue)
+
+    def _page_size(self, session: "Session") -> int:
+        """How many messages of a queue are to be at hand: many, if somebody takes them."""
+        return PAGE_MESSAGES if session.is_connected() else self.hub.require_journal().window
+
+    def _load(self, session: "Session", queue: OutgoingQueue) -> None:
+        self.read(session, queue.tail_seq, self._page_size(session), PAGE_BYTES)
 
     def read(self, session: "Session", after: int, most: int, most_bytes: int) -> None:
         """Ask for queued messages of a session that come behind seq `after`."""
@@ -109,25 +126,47 @@ class Storage:
             queue.loading = False
             session.end_queue()
             if not session.frozen:
-                session.refill()
-            return
-        if session.frozen:
+                self.refill(session)
+        elif session.frozen:
             queue.loading = False
             if hub.peers is not None:
                 hub.peers.neighbours.loaded(session, rows)
-            return
-        journal = hub.require_journal()
-        if rows:
+        elif rows:
             queue.loading = False
-            session.page_in(queue, rows)
+            self._page_in(session, queue, rows)
             session.drain_queue(hub.portion)
-            session.refill()
-        elif journal.is_pending():
+            self.refill(session)
+        elif hub.require_journal().is_pending():
             self.starving.append(session)  # they are on their way to the store
-            journal.hurry()
+            hub.require_journal().hurry()
         else:
             hub.events.crashed(
                 f"the queue of {session.client_id!r}",
                 LookupError(f"{queue.paged_out} messages are not in the store any more"),
             )
-            session.give_up_paged_out(queue)
+            queue.give_up_paged_out()
+            session.end_queue()
+
+    def _page_in(self, session: "Session", queue: OutgoingQueue, rows: list[Row]) -> None:
+        """Messages from the store: they are next."""
+        epoch = self.hub.require_journal().epoch
+        for row in rows:
+            queue.page_in(row.record)
+            found = self.revive(session, row, epoch)
+            if found is not None:
+                queue.append(found)
+        session.end_queue()
+
+    def revive(self, session: "Session", row: Row, epoch: float) -> Delivery | None:
+        """A delivery as it was when it was stored; None if the store has damaged it."""
+        try:
+            delivery = delivery_of(row, epoch, session.subscriptions)
+        except ValueError as error:
+            self.hub.events.crashed(f"a stored message for {session.client_id!r}", error)
+            self.hub.require_journal().forget(row.record)
+            return None
+        tracker = AckTracker()
+        tracker.unsettled = 1
+        delivery.message.tracker = tracker
+        delivery.record = row.record
+        return delivery
