@@ -48,21 +48,26 @@ class OutgoingQueue:
         return not self.deliveries and not self.paged_out and not self.loading
 
     def is_exceeded_by(self, size_bytes: int, allowed: Limits) -> bool:
-        """Whether one more message would pass the bounds of a session: one always fits."""
+        """Whether one more message would pass a bound: of all together, or of this session.
+
+        Of a session's own bounds, one message is within them whatever its size.
+        """
+        total = self.total
+        if total.most_bytes and total.size_bytes + size_bytes > total.most_bytes:
+            return True
         waiting = len(self.deliveries) + self.paged_out
         if not waiting:
             return False
         most = allowed.max_queued_messages
+        if most and waiting >= most:
+            return True
         most_bytes = allowed.max_queued_bytes
-        return bool(
-            (most and waiting >= most) or (most_bytes and self.size_bytes + size_bytes > most_bytes)
-        )
+        return most_bytes != 0 and self.size_bytes + size_bytes > most_bytes
 
     # What is in memory
 
-    def append(self, delivery: Delivery) -> None:
-        """Behind all others."""
-        size_bytes = delivery.size_bytes()
+    def append(self, delivery: Delivery, size_bytes: int) -> None:
+        """Behind all others; its size is what Delivery.size_bytes() says."""
         self.deliveries.append(delivery)
         self.size_bytes += size_bytes
         self.total.size_bytes += size_bytes

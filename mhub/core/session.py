@@ -327,14 +327,15 @@ class Session(Subscriber):
         elif is_paged:
             self.hub.stats.dropped_queue_full += 1  # QoS 0, and the client is far behind
             return
-        self.keep(delivery)
+        if self.queue is None:
+            self.queue = OutgoingQueue(self.hub.queues)
+        self.queue.append(delivery, size_bytes)
 
     def keep(self, delivery: Delivery) -> None:
         """Behind all others in memory, whatever the bounds are."""
-        queue = self.queue
-        if queue is None:
-            queue = self.queue = OutgoingQueue(self.hub.queues)
-        queue.append(delivery)
+        if self.queue is None:
+            self.queue = OutgoingQueue(self.hub.queues)
+        self.queue.append(delivery, delivery.size_bytes())
 
     def page_out(self, size_bytes: int) -> None:
         """A message behind all others, in the store alone."""
@@ -367,10 +368,10 @@ class Session(Subscriber):
 
     def _is_full(self, size_bytes: int) -> bool:
         """Whether a bound would be passed: of this session, or of all together."""
-        if self.hub.queues.is_exceeded_by(size_bytes):
-            return True
         queue = self.queue
-        return queue is not None and queue.is_exceeded_by(size_bytes, self.limits)
+        if queue is None:
+            return self.hub.queues.is_exceeded_by(size_bytes)
+        return queue.is_exceeded_by(size_bytes, self.limits)
 
     def _send_queued(self, connection: "Connection", queue: OutgoingQueue, most: int) -> None:
         inflight = self.inflight

@@ -154,7 +154,7 @@ class Storage:
             queue.page_in(row.record)
             found = self.revive(session, row, epoch)
             if found is not None:
-                queue.append(found)
+                queue.append(found, found.size_bytes())
         session.end_queue()
 
     def revive(self, session: "Session", row: Row, epoch: float) -> Delivery | None:

@@ -13,10 +13,6 @@ from tests.core.world import World
 from tests.helpers import packets as p
 
 
-def delivery(payload: bytes) -> Delivery:
-    return Delivery(Publish(b"t", payload, 1, False), 1, False, b"")
-
-
 class Bounds(SubscriberCase):
     """The queue at its bounds, for each policy; the client is away."""
 
@@ -272,8 +268,12 @@ class Count(TestCase):
     def setUp(self) -> None:
         self.total = QueueTotal(0)
         self.queue = OutgoingQueue(self.total)
-        self.queue.append(delivery(b"12345"))
+        self.put(b"12345")
         self.queue.page_out(3, 300)
+
+    def put(self, payload: bytes) -> None:
+        delivery = Delivery(Publish(b"t", payload, 1, False), 1, False, b"")
+        self.queue.append(delivery, delivery.size_bytes())
 
     def test_paged_out_or_not(self) -> None:
         self.assertEqual((len(self.queue), self.queue.size_bytes), (4, 306))
@@ -283,7 +283,7 @@ class Count(TestCase):
         record = DeliveryRecord(1, 7)
         record.size_bytes = 100
         self.queue.page_in(record)
-        self.queue.append(delivery(bytes(99)))
+        self.put(bytes(99))
         self.assertEqual((self.queue.paged_out, self.queue.tail_seq), (2, 7))
         self.assertEqual((self.queue.size_bytes, self.total.size_bytes), (306, 306))
 
