@@ -58,6 +58,15 @@ class Window(SubscriberCase):
         self.assertEqual([(x.type, x.reason) for x in self.subscriber.take()], [("PUBREL", 0x92)])
         self.assertEqual(len(self.subscriber.session.inflight), 1)
 
+    def test_a_pubcomp_does_not_end_a_delivery_without_pubrec(self) -> None:
+        self.build(max_inflight=1)
+        self.publish(0, 1, qos=2)
+        pid = self.subscriber.next("PUBLISH").pid or 0
+        self.subscriber.send(p.pubcomp(pid))
+        self.assertEqual(self.subscriber.take(), [])
+        self.subscriber.send(p.pubrec(pid), p.pubcomp(pid))
+        self.assertEqual([x.type for x in self.subscriber.take()], ["PUBREL", "PUBLISH"])
+
     def test_a_puback_does_not_end_a_delivery_of_qos_2(self) -> None:
         self.build(max_inflight=1)
         self.publish(0, 1, qos=2)
