@@ -12,8 +12,15 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     router      topic -> who gets it, cached
     shared      groups of $share subscribers
     delivery    a subscription, and a message on its way to one session
-    session     what a client has here, connected or not: subscriptions, queue, in flight
+    session     what a client has here, connected or not; the rules between its three parts:
+    inflight    what it has not acknowledged: window, packet ids, what is sent again
+    outgoing    what waits for it: a bounded queue, of which a part may be paged out
+    replay      retained messages for its new subscriptions
+    redistribution  what a member of a shared group leaves undone goes to the others
+    storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
+    authentication  enhanced authentication: what a method is, and a client that uses one
+    aliases     topic aliases of a connection
     frames      a message as the frame that one connection gets
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says
     publishing  PUBLISH, PUBREL: the way of a message in

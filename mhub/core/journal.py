@@ -29,8 +29,7 @@ from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
-    from mhub.core.delivery import Delivery, Subscription
-    from mhub.core.session import Session
+    from mhub.core.delivery import Delivery, Subscriber, Subscription
 
 PEER: Final = "\0peer/"
 """The channel to a peer is kept like a session, under a client id that no client can have."""
@@ -118,14 +117,14 @@ class Journal:
 
     # Deliveries
 
-    def add(self, session: "Session", delivery: "Delivery") -> None:
+    def add(self, session: "Subscriber", delivery: "Delivery") -> None:
         """A message for a session to keep."""
         session.last_seq += 1
         self._add(session.sid, session.last_seq, delivery)
         if delivery.group is not None and delivery.record is not None:
             delivery.record.share = delivery.group.full_name
 
-    def adopt(self, session: "Session", row: Row) -> None:
+    def adopt(self, session: "Subscriber", row: Row) -> None:
         """A queued message that another store had."""
         session.last_seq += 1
         batch = self.batch
@@ -245,17 +244,17 @@ class Journal:
 
     # Everything else
 
-    def incoming(self, session: "Session", pid: int, waits: bool) -> None:
+    def incoming(self, session: "Subscriber", pid: int, waits: bool) -> None:
         """A QoS 2 packet id of the client's: taken, or free again."""
         self.batch.incoming[(session.sid, pid)] = waits
         self._grow(0)
 
-    def session(self, session: "Session") -> None:
+    def session(self, session: "Subscriber") -> None:
         """A session as it is now."""
         if session.sid == 0:
             self.last_sid += 1
             session.sid = self.last_sid
-        record = record_of(session, self.clock_offset_s)
+        record = session.record(self.clock_offset_s)
         self.batch.sessions[session.sid] = record
         self._grow(len(record.will))
 
@@ -278,7 +277,7 @@ class Journal:
         self.batch.ended.append(sid)
         self._grow(0)
 
-    def ended(self, session: "Session") -> None:
+    def ended(self, session: "Subscriber") -> None:
         """A session is over, with all it had."""
         self.batch.ended.append(session.sid)
         self._grow(0)
@@ -290,7 +289,7 @@ class Journal:
         self.batch.subscriptions[(sid, name)] = record
         self._grow(len(name))
 
-    def unsubscribed(self, session: "Session", name: str) -> None:
+    def unsubscribed(self, session: "Subscriber", name: str) -> None:
         self.batch.subscriptions[(session.sid, name)] = None
         self._grow(0)
 
@@ -315,23 +314,6 @@ class Journal:
     def _grow(self, size: int) -> None:
         self.batch.size_bytes += OVERHEAD + size
         self.batch.urgent = True
-
-
-def record_of(session: "Session", clock_offset_s: float) -> SessionRecord:
-    """A session without subscriptions and messages, its times in those of the day."""
-    record = SessionRecord(session.sid, session.client_id)
-    record.username = session.username
-    record.listener = session.listener
-    record.mount = session.mount
-    record.expiry_s = session.expiry_s
-    record.epoch = session.epoch
-    record.began = session.began
-    record.ends_at = session.ends_at + clock_offset_s if session.ends_at else 0.0
-    if session.will is not None:
-        record.will = records.message(session.will, clock_offset_s)
-        record.will_delay_s = session.will_delay_s
-        record.will_at = session.will_at + clock_offset_s if session.will_at else 0.0
-    return record
 
 
 def subscription_record(sid: int, name: str, subscription: "Subscription") -> SubscriptionRecord:

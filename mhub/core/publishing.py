@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
+from mhub.core.aliases import TopicAliases
 from mhub.core.connection import Connection
 from mhub.core.journal import AckTracker
 from mhub.wire import reasons
@@ -116,17 +117,9 @@ class Publishing:
             raise ProtocolFault(
                 reasons.TOPIC_ALIAS_INVALID, f"topic alias {alias}, at most {most} are allowed"
             )
-        if message.topic_data:
-            if connection.aliases_in is None:
-                connection.aliases_in = {}
-            connection.aliases_in[alias] = message.topic_data
-            return
-        known = connection.aliases_in.get(alias) if connection.aliases_in is not None else None
-        if known is None:
-            raise ProtocolFault(
-                reasons.PROTOCOL_ERROR, f"neither a topic name nor a known alias ({alias})"
-            )
-        message.topic_data = known
+        if connection.aliases is None:
+            connection.aliases = TopicAliases()
+        connection.aliases.resolve(message)
 
     def release(self, connection: Connection, pid: int) -> None:
         """PUBREL: the packet id is free for a new message [MQTT-4.3.3-11, MQTT-4.3.3-12]."""

@@ -9,9 +9,10 @@ from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.journal import PEER, Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.outgoing import OutgoingQueue
 from mhub.core.peers import Peers
 from mhub.core.records import Contents, StoredSession, publish_of
-from mhub.core.session import STATE_LOST, Session
+from mhub.core.session import STATE_LOST, Session, Will
 from mhub.core.table import FILTER, SHARE
 from mhub.wire import properties
 from mhub.wire.topics import split_share
@@ -52,7 +53,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         if hub.peers is not None and hub.peers.table.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)
-            session.last_pid = hub.peers.first_pid(session.client_id)
+            session.inflight.last_pid = hub.peers.first_pid(session.client_id)
             newest = hub.sessions[session.client_id]
             hub.peers.table.own(session.client_id, newest.epoch, False)
         for subscription in session.subscriptions.values():
@@ -60,7 +61,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         _messages(session, stored, journal.clock_offset_s)
         _deadlines(hub, session, stored, journal)
         if session.shares:
-            session.refill()  # so that others of its groups can take over
+            hub.storage.refill(session)  # so that others of its groups can take over
     for body in contents.retained:
         try:
             message = publish_of(body, journal.clock_offset_s)
@@ -140,14 +141,14 @@ def revive(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
 def _messages(session: Session, stored: StoredSession, clock_offset_s: float) -> None:
     # PUBRELs come again in the order of their PUBRECs, which is not known: in that of the messages.
     for row in stored.inflight:
-        delivery = session.revive(row, clock_offset_s)
+        delivery = session.hub.storage.revive(session, row, clock_offset_s)
         if delivery is not None:
-            session.inflight[row.record.pid] = delivery
+            session.inflight.deliveries[row.record.pid] = delivery
             if session.hub.peers is None:
-                session.last_pid = row.record.pid
-    session.spilled = stored.queued
-    session.queued_bytes = stored.queued_bytes
-    session.hub.queued_bytes += stored.queued_bytes
+                session.inflight.last_pid = row.record.pid
+    if stored.queued:
+        session.queue = OutgoingQueue(session.hub.queues)
+        session.queue.page_out(stored.queued, stored.queued_bytes)
 
 
 def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journal) -> None:
@@ -159,23 +160,20 @@ def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journ
     clock_offset_s = journal.clock_offset_s
     if record.will:
         try:
-            session.will = publish_of(record.will, clock_offset_s)
+            session.will = Will(publish_of(record.will, clock_offset_s), record.will_delay_s)
         except ValueError as error:
             hub.events.crashed(f"the stored will of {record.client_id!r}", error)
     if session.will is not None:
-        session.will_delay_s = record.will_delay_s
         if record.will_at:
-            session.will_at = record.will_at - clock_offset_s
+            session.will.due_at = record.will_at - clock_offset_s
         else:
-            session.will_at = hub.now + min(record.will_delay_s, record.expiry_s)
+            session.will.due_at = hub.now + min(record.will_delay_s, record.expiry_s)
             journal.session(session)  # from now on, however often the broker ends meanwhile
     if record.ends_at:
         session.ends_at = record.ends_at - clock_offset_s
     elif record.expiry_s != NEVER:
         session.ends_at = hub.now + record.expiry_s
         journal.session(session)
-    deadline = session.will_at or session.ends_at
-    if session.will_at and session.ends_at:
-        deadline = min(session.will_at, session.ends_at)
+    deadline = session.deadline()
     if deadline:
         hub.wheel.arm(session, deadline)

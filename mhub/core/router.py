@@ -17,9 +17,8 @@ from mhub.wire.publish import topic_field
 from mhub.wire.topics import check_name, has_wildcard
 
 if TYPE_CHECKING:
-    from mhub.core.delivery import Subscription
+    from mhub.core.delivery import Subscriber, Subscription
     from mhub.core.peer import Peer
-    from mhub.core.session import Session
     from mhub.core.table import Table
 
 SYS: Final = "$SYS/"
@@ -136,10 +135,10 @@ class Router:
 
     # Other nodes
 
-    def lasts(self, session: "Session") -> None:
+    def lasts(self, subscriptions: "dict[str, Subscription]", outlives: bool) -> None:
         """A session may outlive its connection now, or may not any more."""
-        for subscription in session.subscriptions.values():
-            lasting = subscription.qos > 0 and session.expiry_s > 0
+        for subscription in subscriptions.values():
+            lasting = subscription.qos > 0 and outlives
             if lasting != subscription.lasting:
                 leaf = self.filters.make(subscription.topic_filter)
                 if subscription.group is None:
@@ -211,7 +210,7 @@ class Router:
 
 def _merge(leaves: list[Leaf]) -> "list[Subscription]":
     """Overlapping subscriptions of one session become one delivery [MQTT-3.3.4-2, -3, -4]."""
-    merged: dict[Session, Subscription] = {}
+    merged: dict[Subscriber, Subscription] = {}
     for leaf in leaves:
         for session, subscription in leaf.subscriptions.items():
             other = merged.get(session)

@@ -6,9 +6,9 @@ An older session is set apart: it has no name in the hub any more, and a Source 
 from typing import TYPE_CHECKING
 
 from mhub.cluster.migration import controls
-from mhub.cluster.migration.queues import delivery_of
 from mhub.cluster.migration.source import DOUBT, ENDED, MERGING, Source
 from mhub.cluster.migration.target import ARRIVING
+from mhub.core.delivery import delivery_of
 from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.core.table import CLIENT
@@ -57,8 +57,8 @@ class Merging:
             highest.peer.outgoing.put_control(client_id, body)  # and here, in case that it stays
         clock_offset_s = self._migration.clock_offset_s()
         for row in controls.relayed(body):
-            session.enqueue(delivery_of(session, row, clock_offset_s))
-        session.pump(self._node.hub.portion)
+            session.enqueue(delivery_of(row, clock_offset_s, session.subscriptions))
+        session.drain_queue(self._node.hub.portion)
 
     def set_apart(self, source: Source) -> None:
         """It is not the session of its client any more, but one that is emptied."""

@@ -257,11 +257,12 @@ class Migration:
 
     def evacuate(self) -> None:
         """Who waits for a session is sent elsewhere, as all others are."""
+        redirect = self.node.hub.redirect
         for target in self.targets.values():
             connection = target.connection
             target.connection = None
-            if connection is not None and connection.state == WAITING:
-                connection.fail(self.node.hub.leaving, "this node is leaving the cluster")
+            if redirect is not None and connection is not None and connection.state == WAITING:
+                connection.fail(redirect.reason, "this node is leaving the cluster")
 
     # From the store
 

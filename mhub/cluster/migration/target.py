@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 from mhub.cluster import frames
 from mhub.cluster.member import Member
 from mhub.cluster.migration.pending import read_pending
-from mhub.cluster.migration.queues import delivery_of, revive_inflight
+from mhub.cluster.migration.queues import revive_inflight
 from mhub.cluster.migration.segments import Gate, Segment
 from mhub.core import records
 from mhub.core.channel_records import Entry
 from mhub.core.codec import decode_rows, decode_session
 from mhub.core.connection import WAITING, Connection
+from mhub.core.delivery import delivery_of
 from mhub.core.limits import NEVER
 from mhub.core.records import StoredSession
 from mhub.core.restore import ARRIVING as ARRIVING_NOTE
 from mhub.core.restore import revive
-from mhub.core.session import Session
+from mhub.core.session import Session, Will
 from mhub.wire import reasons
 
 if TYPE_CHECKING:
@@ -146,9 +147,9 @@ class Target:
         elif session.expiry_s != NEVER:
             session.ends_at = now + session.expiry_s
         if record.will and record.will_at:
-            session.will = records.publish_of(record.will, self._clock_offset_s)
-            session.will_delay_s = record.will_delay_s
-            session.will_at = record.will_at - self._clock_offset_s
+            message = records.publish_of(record.will, self._clock_offset_s)
+            session.will = Will(message, record.will_delay_s)
+            session.will.due_at = record.will_at - self._clock_offset_s
 
     # ARRIVING
 
@@ -165,9 +166,9 @@ class Target:
                     row.body, hub.require_journal().clock_offset_s - self._clock_offset_s
                 )
                 hub.require_journal().adopt(session, row)
-                session.page_out(row.record)
+                session.page_out(row.record.size_bytes)
             else:
-                session.keep(delivery_of(session, row, self._clock_offset_s))
+                session.keep(delivery_of(row, self._clock_offset_s, session.subscriptions))
         self._tell(frames.MORE)
 
     def _take_pending(self, said: dict[str, Any], data: bytes) -> None:
@@ -225,7 +226,7 @@ class Target:
         self.direct = []
         self._pending = {}
         self.offers.pop(self.source, None)
-        hub.queued_bytes -= session.queued_bytes
+        session.forget_queue()
         if session.sid:
             hub.require_journal().note(ARRIVING_NOTE + self.client_id, "")
             hub.require_journal().ended(session)

@@ -685,7 +685,9 @@ def dropped_arrival_keeps_its_entries() -> None:
     accept = Target._accept
 
     def keep(self: Any) -> None:
-        self.kept = list(self.session.inflight.values()) + list(self.session.queue or ())
+        queue = self.session.queue
+        self.kept = list(self.session.inflight.deliveries.values())
+        self.kept += queue.deliveries if queue is not None else ()
         drop(self)
 
     def again(self: Any, name: str) -> None:

@@ -34,19 +34,13 @@ from tests.cluster.explore.cluster import Cluster, Side
 ANYWHERE = {"hub", "limits", "stats", "settings", "_node", "slot", "_migration", "_holders"}
 
 LEFT_OUT: dict[str, set[str]] = {
-    "Session": {
-        "last_seq",
-        "tail_seq",
-        "queued_bytes",
-        "username",
-        "listener",
-        "mount",
-        "window",
-    },
+    "Session": {"last_seq", "username", "listener", "mount"},
+    "Inflight": {"window"},
+    "OutgoingQueue": {"total", "size_bytes", "tail_seq"},
     "Connection": {
-        *("outlet", "received_at", "connected_at", "welcome", "keepalive_s", "max_packet_in"),
+        *("outlet", "heard_at", "welcome", "keepalive_s", "max_packet_in"),
         *("max_packet_out", "problem_info", "progress", "peer", "listener", "identity"),
-        *("aliases_in", "aliases_out", "max_aliases_out", "exchange", "pending", "auth_method"),
+        *("aliases", "authentication"),
     },
     "Publish": {"topic", "topic_field", "frame_v3", "frame_v5"},
     "Peer": {
@@ -177,9 +171,10 @@ class Walk:
         if kind is Session:
             rank = self._ranks.of
             sid = thing.sid
+            queue = thing.queue
             found += [
                 rank(sid, thing.last_seq),
-                rank(sid, thing.tail_seq) if thing.spilled else 0,
+                rank(sid, queue.tail_seq) if queue is not None and queue.paged_out else 0,
             ]
         elif kind is DeliveryRecord:
             found.append(self._ranks.of(thing.sid, thing.seq))
@@ -337,7 +332,8 @@ def _side(cluster: Cluster, side: Side) -> Any:
     found.append(peers.table.since(oldest) or [])
     if hub.journal is not None:
         found.append(walk.of(hub.journal))
-    found += [walk.of(each) for each in (hub.holding, hub.stalled, hub.starving, hub.behind)]
+    waits = hub.storage
+    found += [walk.of(x) for x in (waits.holding, waits.stalled, waits.starving, waits.behind)]
     found.append(walk.of(hub.router.filters))
     found.append(peers.clock.last)
     if side.disk is not None:

@@ -16,7 +16,7 @@ from mhub.cluster.migration.source import (
     Source,
 )
 from mhub.cluster.migration.target import ARRIVING
-from mhub.core.session import Session
+from mhub.core.session import Session, Will
 from tests.cluster.migration.played import Case, Close, Direct, Mark, Relay, entry, message_of
 from tests.cluster.migration.rows import RowCase, Table
 from tests.cluster.simulation import node_of
@@ -938,7 +938,7 @@ class GivenTests(SourceCase):
                 self.b.forget()
                 self.done()
                 self.assertEqual(self.b.records(), [Mark("s", self.claimed)])
-                self.assertEqual(self.hub.queued_bytes, 0)
+                self.assertEqual(self.hub.queues.size_bytes, 0)
 
     def test_the_table_says_so_when_the_store_knows(self) -> None:
         """The target remembers what it took for as long as this node may offer it again."""
@@ -951,7 +951,7 @@ class GivenTests(SourceCase):
     def test_a_will_is_not_published(self) -> None:
         """It is the target's."""
         self.ended()
-        self.session.will = message_of(b"gone")
+        self.session.will = Will(message_of(b"gone"), 0)
         self.done()
         self.assertNotIn("s", self.hub.sessions)
         self.assertEqual(self.hub.stats.wills_published, 0)

@@ -140,7 +140,7 @@ class RowTests(TargetCase, RowCase):
         with self.row(ARRIVING, "lost"):
             self.here.lose(self.b)
         self.assertGreater(self.epoch(), before)
-        self.assertEqual(self.hub.queued_bytes, 0)
+        self.assertEqual(self.hub.queues.size_bytes, 0)
 
     def test_row_arriving_timeout(self) -> None:
         """The source can be reached, but does not go on: a new session, under a newer epoch."""
