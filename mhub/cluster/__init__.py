@@ -6,13 +6,13 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     node        this node: links that come and go, heartbeats, who is ready
     member      another node, as this one sees it
     dials       whom to call, and when
-    frames     the kinds of frames that cross a link
+    frames      the kinds of frames that cross a link
     tables      routes and clients: what each node tells all others
     fill        retained messages: what nodes that meet lack of each other's
     migration   one session for each client id, which follows its client from node to node
     offers      drain: sessions of a node that leaves, whose clients are not connected
-    detector   failed-node detector: which nodes are gone, for this one to take over
-    drain    drain: how far a node is that was taken over, and gives away what it has
+    detector    failed-node detector: which nodes are gone, for this one to take over from
+    drain       how far a failed node is that gives away what it has
 
 On Twisted:
 
@@ -21,7 +21,7 @@ On Twisted:
     service     the node with its clock and its links
     failover    another node, started again in this process from the store that all share
 
-    Hub.publish -> Peers.forward -> Peer.put -> (a turn's end) Peer.flush -> Channel.send
-    Ends.received -> Peer.take -> Hub.publish_from_peer -> the sessions of that node
+    Hub.publish -> Peers.forward -> OutgoingChannel.put -> (a turn's end) flush -> LinkEnd.send
+    Ends.received -> IncomingChannel.take -> Hub.publish_from_peer -> the sessions of that node
     Hub, on CONNECT -> Claims.claim -> Target <- frames, marks -> Source, where the session is
 """

@@ -1,4 +1,4 @@
-"""A node that is taken over gives away all that it has, and goes: how far it is.
+"""Drain a node that failed, in the process of another one: how far it is.
 
     step()   offer what nobody has claimed; GOING, LEFT (all is elsewhere, and goodbye was said), or
              STUCK (nothing has moved for a while, as somebody cannot be reached)
@@ -45,7 +45,7 @@ class Drain:
         return GOING
 
     def _is_linked(self) -> bool:
-        """Whether it has heard of all that the others have, who can be reached."""
+        """Whether it knows of all that the others have, who can be reached."""
         host = self._node.members.get(self._host.name)
         return host is not None and host.state == UP and self._node.ready()
 
@@ -64,12 +64,12 @@ class Drain:
         for as long as a node is missing, and that may be long.
         """
         node = self._node
-        self._fewest = min(self._fewest, len(node.hub.sessions), node.claims.left())
+        self._fewest = min(self._fewest, len(node.hub.sessions), node.migration.left())
         return (
             self._fewest,
-            len(node.channels),
-            node.claims.progress,
-            sum(member.peer.queued for member in node.members.values()),
+            len(node.links),
+            node.migration.progress,
+            sum(member.peer.outgoing.queued for member in node.members.values()),
         )
 
     def _forget(self) -> bool:
@@ -83,9 +83,9 @@ class Drain:
     def left(self) -> str:
         """What could not be handed over, for the log."""
         members = self._node.members.values()
-        queued = {member.name: member.peer.queued for member in members if member.peer.queued}
+        queued = {each.name: each.peer.outgoing.queued for each in members}
         parts = [f"{len(self._node.hub.sessions)} sessions"]
-        parts += [f"{count} messages for node {name}" for name, count in queued.items()]
+        parts += [f"{count} messages for node {name}" for name, count in queued.items() if count]
         away = sorted(member.name for member in members if not member.peer.up)
         if away:
             parts.append(f"not linked: {', '.join(away)}")

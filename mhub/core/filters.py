@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 from mhub.wire.topics import has_wildcard
 
 if TYPE_CHECKING:
-    from mhub.core.delivery import Subscription
+    from mhub.core.delivery import Subscriber, Subscription
     from mhub.core.peer import Peer
-    from mhub.core.session import Session
     from mhub.core.shared import Group
 
 
@@ -19,7 +18,7 @@ class Leaf:
     """Who subscribed to one filter."""
 
     def __init__(self) -> None:
-        self.subscriptions: dict[Session, Subscription] = {}
+        self.subscriptions: dict[Subscriber, Subscription] = {}
         self.groups: dict[str, Group] | None = None
         self.lasting = 0  # subscriptions that outlive their connections
         self.peers: list[Peer] | None = None  # nodes with subscribers

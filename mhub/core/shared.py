@@ -8,9 +8,8 @@ whose delivery had begun stays with its client [MQTT-4.8.2-4, MQTT-4.8.2-5].
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mhub.core.delivery import Subscription
+    from mhub.core.delivery import Subscriber, Subscription
     from mhub.core.peer import Peer
-    from mhub.core.session import Session
 
 
 class Group:
@@ -32,10 +31,10 @@ class Group:
                 return
         self.members.append(subscription)
 
-    def leave(self, session: "Session") -> None:
+    def leave(self, session: "Subscriber") -> None:
         self.members = [member for member in self.members if member.session is not session]
 
-    def choose(self, besides: "Session | None" = None) -> "Subscription | None":
+    def choose(self, besides: "Subscriber | None" = None) -> "Subscription | None":
         """Whose turn it is: the next ready member, else the next live one, else the next."""
         count = len(self.members)
         live: Subscription | None = None
@@ -46,7 +45,7 @@ class Group:
             session = member.session
             if session is besides:
                 continue
-            if session.connection is None:
+            if not session.is_connected():
                 if away is None:
                     away = member
             elif session.ready():
@@ -57,9 +56,9 @@ class Group:
         self.turn += 1
         return live if live is not None else away
 
-    def has_live_member(self, besides: "Session") -> bool:
+    def has_live_member(self, besides: "Subscriber") -> bool:
         for member in self.members:
-            if member.session is not besides and member.session.connection is not None:
+            if member.session is not besides and member.session.is_connected():
                 return True
         if self.peers is not None:
             for peer, value in self.peers.items():
@@ -73,7 +72,7 @@ class Group:
         self.live = 0
         self.lasting = False
         for member in self.members:
-            if member.session.connection is not None:
+            if member.session.is_connected():
                 self.live += 1
             if member.lasting:
                 self.lasting = True
@@ -89,7 +88,7 @@ class Group:
             return None
         total = self.live
         for peer, value in peers.items():
-            if peer.up and not peer.full():
+            if peer.up and not peer.outgoing.full():
                 total += value >> 2
         if total:
             place = self.turn % total
@@ -98,17 +97,17 @@ class Group:
                 return None
             place -= self.live
             for peer, value in peers.items():
-                if peer.up and not peer.full():
+                if peer.up and not peer.outgoing.full():
                     if place < value >> 2:
                         return peer
                     place -= value >> 2
         if self.members:
             return None
         for peer in peers:
-            if peer.up and not peer.full():
+            if peer.up and not peer.outgoing.full():
                 return peer
         for peer in peers:
-            if not peer.full():
+            if not peer.outgoing.full():
                 return peer
         return None
 
@@ -116,4 +115,4 @@ class Group:
         """Whether all members are on nodes that can be sent nothing more for now."""
         if self.members or self.peers is None:
             return False
-        return all(peer.full() for peer in self.peers)
+        return all(peer.outgoing.full() for peer in self.peers)

@@ -65,11 +65,11 @@ class Disk:
         if self.asked:
             session, *rest = self.asked.pop(0)
             rows = done(self.store.load(session.sid, *rest))
-            hub.loaded(session, rows, self.world.now)
+            hub.storage.loaded(session, rows, self.world.now)
         elif self.batch is not None:
             batch, self.batch = self.batch, None
             done(self.store.commit(batch))
-            hub.committed()
+            hub.storage.committed()
         hub.flush()
 
     def settle(self) -> None:

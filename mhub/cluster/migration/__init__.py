@@ -1,11 +1,14 @@
 """Session migration: the session of a client follows it from node to node.
 
+    migration   all of it, as the node sees it: links, tables, time, the store
     claims      who owns a session, and the CONNECT that waits for it
     holders     which nodes have a session, or claim it
     exchange    frames between source and target
     source      the side that has it: a state machine for each session
     target      the side that gets it: a state machine for each session
-    cuts        the nodes that publish: each switches from the old place to the new one
+    given       sessions that were given away, and the nodes that have not switched yet
+    switches    a node that publishes switches from the old place to the new one
+    resend      what is in its channels that the session has not got
     segments    where messages may be that a session has not got
     intake      which messages are for a session meanwhile, by the node that published them
     intakes     those of all sessions here: gates that open, nodes that have switched elsewhere
@@ -49,10 +52,11 @@ then behind the MARK: each of them once, and in their order.  Nothing is compare
 is held back at B, and the CONNACK does not wait for P.
 
 If P cannot be reached, nothing changes but the time: A does not confirm what is behind the position
-(`Peer.hold_confirm`), B keeps P's *gate* closed, and whoever of both is linked with P first sends
-it the CUT, before anything else crosses the link.  If the session has gone on meanwhile, the gate
-has a *segment* for each node where it was: P works them off in their order.  P needs to remember
-nothing: its own marks that are not confirmed yet tell which of them it has dealt with already.
+(`IncomingChannel.hold_confirm`), B keeps P's *gate* closed, and whoever of both is linked with P
+first sends it the CUT, before anything else crosses the link.  If the session has gone on
+meanwhile, the gate has a *segment* for each node where it was: P works them off in their order.  P
+needs to remember nothing: its own marks that are not confirmed yet tell which of them it has dealt
+with already.
 
 Invariants
 ==========

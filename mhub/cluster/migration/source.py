@@ -21,21 +21,21 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from mhub.cluster import frames
-from mhub.cluster.frames import pack
+from mhub.cluster.frames import pack, with_data
 from mhub.cluster.member import Member
-from mhub.cluster.migration.cuts import Given
-from mhub.cluster.migration.pending import copies_of, pending_of, with_data
+from mhub.cluster.migration.given import Given
+from mhub.cluster.migration.pending import copies_of, pending_of
 from mhub.cluster.migration.queues import MOST, Reader, row_of, stored_of
 from mhub.cluster.migration.segments import Segment, segments_of
+from mhub.core.channel_records import Entry, Origin
 from mhub.core.codec import encode_rows, encode_session
 from mhub.core.delivery import Delivery, Subscription
-from mhub.core.peer import Entry
 from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
-    from mhub.cluster.migration.claims import Claims
+    from mhub.cluster.migration.migration import Migration
 
 IDLE: Final = "idle"
 OFFERED: Final = "offered"
@@ -84,25 +84,25 @@ TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
 
 
 class Source:
-    def __init__(self, claims: "Claims", session: Session) -> None:
-        self._claims = claims
-        self._node = claims.node
+    def __init__(self, migration: "Migration", session: Session) -> None:
+        self._migration = migration
+        self._node = migration.node
         self.session = session
         self.client_id = session.client_id
-        self.intake = claims.intakes.of(session)
+        self.intake = migration.intakes.of(session)
         self.state = IDLE
         self.target = ""  # whom it is for, in all states but IDLE
         self.epoch = 0  # of the target's claim
         self.overdue_at = 0.0  # DOUBT: when it is not worth to let other nodes wait any longer
         self.merging_since = 0.0
-        self._life = ""  # which session of this node it is, for the target to know it again
+        self._session_id = ""  # which session of this node it is, for the target to know it again
         self._instance = ""  # of the target's process, at END
         self._reader = Reader(session, 0.0)
         self._rows: list[Row] = []
         self._credit = False  # the target wants more
         self._safe_at = 0  # the batch with which what was given so far is safe
         # By node: copies of what the client has published for it, that are still to be given
-        self._pending: dict[str, list[Entry]] = {}
+        self._pending: dict[str, list[tuple[Entry, Origin]]] = {}
         self._copied: dict[str, int] = {}  # node -> how far there are copies of our channel to it
         self._drained: dict[str, int] = {}  # node -> how far it must have confirmed our channel
         # At the cut, by node: where its messages may be which the session has not got
@@ -150,7 +150,12 @@ class Source:
 
     def look(self) -> None:
         """Go on, if something is there to go on with."""
-        if self.state in (OFFERED, SENDING, CUTTING, ENDED) and not self._claims.is_wanted(self):
+        if self.state in (
+            OFFERED,
+            SENDING,
+            CUTTING,
+            ENDED,
+        ) and not self._migration.claims.is_wanted(self):
             self.handle("superseded")
         if self.state == IDLE:
             self._look_for_owner()
@@ -160,29 +165,29 @@ class Source:
             self._relay_on()
 
     def _look_for_owner(self) -> None:
-        owner = self._claims.owner_for(self)
+        owner = self._migration.claims.owner_for(self)
         if owner is None or not owner.peer.up or not owner.has_table:
             return
         self.freeze()
         self.target = owner.name
-        self.epoch = self._claims.holders.held(owner, self.client_id)
+        self.epoch = self._migration.holders.held(owner, self.client_id)
         self.handle("ready", owner)
 
     # OFFERED
 
     def _offer(self, owner: Member) -> None:
         session = self.session
-        clock_s = self._claims.time_of_day()
-        self._life = self._claims.life(session)
-        self._reader = Reader(session, clock_s)
+        clock_offset_s = self._migration.clock_offset_s()
+        self._session_id = self._migration.session_id(session)
+        self._reader = Reader(session, clock_offset_s)
         body = with_data(
-            encode_session(stored_of(session, clock_s)),
+            encode_session(stored_of(session, clock_offset_s)),
             client=self.client_id,
             epoch=self.epoch,
-            life=self._life,
-            now=clock_s + self._node.hub.now,
+            session_id=self._session_id,
+            now=clock_offset_s + self._node.hub.now,
         )
-        self._claims.tell_table(owner)  # what that says of the session comes first
+        self._migration.tell_table(owner)  # what that says of the session comes first
         self._tell(frames.SESSION, body)
 
     # SENDING
@@ -195,7 +200,7 @@ class Source:
         self._credit = True
         self._pending = {}
         self._copied = {}
-        self._drained = {m.name: m.peer.last_n for m in self._node.members.values()}
+        self._drained = {m.name: m.peer.outgoing.last_n for m in self._node.members.values()}
         self._go_on()
 
     def _go_on(self) -> None:
@@ -227,7 +232,7 @@ class Source:
 
     def _give(self, rows: list[Row]) -> None:
         self._credit = False
-        self._claims.progress += len(rows)
+        self._migration.progress += len(rows)
         body = with_data(encode_rows(rows), client=self.client_id, epoch=self.epoch)
         self._tell(frames.ENTRIES, body)
 
@@ -237,16 +242,16 @@ class Source:
         If a session has left one of them meanwhile, it may have to be sent again to another one.
         """
         for member in self._node.members.values():
-            peer = member.peer
-            if not peer.up or not peer.patient:
+            channel = member.peer.outgoing
+            if not member.peer.responds():
                 continue
-            drained = self._drained.get(peer.name, 0)
-            if peer.confirmed_to() < drained:
+            drained = self._drained.get(member.name, 0)
+            if channel.confirmed_to() < drained:
                 return False
-            if peer.last_n > drained:
-                mine = [e.n for e in peer.unconfirmed() if e.message.sender == self.client_id]
+            if channel.last_n > drained:
+                mine = [e.n for e in channel.unconfirmed() if e.message.sender == self.client_id]
                 if mine:
-                    self._drained[peer.name] = mine[-1]
+                    self._drained[member.name] = mine[-1]
                     return False
         return True
 
@@ -257,14 +262,14 @@ class Source:
         """
         for member in self._node.members.values():
             peer = member.peer
-            if (peer.up and peer.patient) or member.name == self.target:
+            if peer.responds() or member.name == self.target:
                 continue
             copied = self._copied.get(member.name, 0)
             entries = self._pending.setdefault(member.name, [])
-            if not entries and peer.last_n > copied:
+            if not entries and peer.outgoing.last_n > copied:
                 copies = copies_of(self._node.name, self.client_id, peer)
-                entries += [each for each in copies if each.n > copied]
-                self._copied[member.name] = peer.last_n
+                entries += [each for each in copies if each[0].n > copied]
+                self._copied[member.name] = peer.outgoing.last_n
             if entries:
                 self._credit = False
                 body = pending_of(self.client_id, self.epoch, peer, entries[:MOST])
@@ -279,13 +284,15 @@ class Source:
         """What the session has got up to now goes to the target, and what comes does not."""
         self._reader.catch_up()
         self.intake.divert = self._keep_and_send
-        self._segments = self._claims.intakes.segments(self.session)
-        self._claims.cuts.hold(self._why, self._segments)
+        self._segments = self._migration.intakes.segments(self.session)
+        self._migration.given.hold(self._why, self._segments)
         if self.session.sid:
             self._sid = self.session.sid
-            self._instance = self._claims.instance_of(self.target)
+            self._instance = self._migration.instance_of(self.target)
             segments = json.dumps(self._segments)
-            text = "\n".join([self.target, str(self.epoch), self._life, self._instance, segments])
+            text = "\n".join(
+                [self.target, str(self.epoch), self._session_id, self._instance, segments]
+            )
             self._node.hub.require_journal().note(f"{ENDED_NOTE}{self.session.sid}", text)
             self._safe_at = self._node.hub.require_journal().mark()
         self._go_on()
@@ -301,13 +308,13 @@ class Source:
             self.session.enqueue(delivery)
             self._shared.append(delivery)
             return False
-        if qos and self._node.hub.source is None:
+        if qos and self._node.peers.publisher is None:
             peer = self._node.members[self.target].peer
-            peer.put_direct(self.client_id, self.epoch, message, False, "")
+            peer.outgoing.put_direct(self.client_id, self.epoch, message, False, "")
         return True
 
     def _end(self) -> None:
-        self._instance = self._claims.instance_of(self.target)
+        self._instance = self._migration.instance_of(self.target)
         gates = {**self._segments, self._node.name: []}
         lost = self.session.state_lost
         body = pack(client=self.client_id, epoch=self.epoch, gates=gates, lost=lost)
@@ -317,10 +324,10 @@ class Source:
 
     def recall_end(self, text: str) -> None:
         """END was out when this node ended, or about to be."""
-        self.target, epoch, self._life, self._instance, segments = text.split("\n")
+        self.target, epoch, self._session_id, self._instance, segments = text.split("\n")
         self.epoch = int(epoch)
         self._segments = {n: segments_of(each) for n, each in json.loads(segments).items()}
-        self._claims.cuts.hold(self._why, self._segments)
+        self._migration.given.hold(self._why, self._segments)
         self._sid = self.session.sid
         self.intake.divert = self._keep_and_send
         self.freeze()
@@ -331,20 +338,20 @@ class Source:
         """A node sends the target what is behind the cut: that has the session."""
         if self.state in (ENDED, DOUBT) and epoch >= self.epoch:
             if self._segments.pop(node, None) is not None:
-                self._node.members[node].peer.release_confirm(self._why)
+                self._node.members[node].peer.incoming.release_confirm(self._why)
 
     def _settle(self, number: int) -> None:
         """The target has the session."""
         given = Given(
-            self.client_id, self.epoch, self.target, self._claims.intakes.filters(self.session)
+            self.client_id, self.epoch, self.target, self._migration.intakes.filters(self.session)
         )
-        given.instance = self._claims.instance_of(self.target)
+        given.instance = self._migration.instance_of(self.target)
         given.number = number
         given.began = self.session.began
         given.waits = self._segments
         if given.waits.pop(self.target, None) is not None:
-            self._node.members[self.target].peer.release_confirm(self._why)
-        self._claims.given(self, given, self._shared)
+            self._node.members[self.target].peer.incoming.release_confirm(self._why)
+        self._migration.end_source(self, given, self._shared)
 
     def _doubt(self) -> None:
         """Until the target can be asked; other nodes wait for us a little, too."""
@@ -353,7 +360,10 @@ class Source:
     def _ask(self) -> None:
         self._doubt()
         body = pack(
-            client=self.client_id, epoch=self.epoch, life=self._life, instance=self._instance
+            client=self.client_id,
+            epoch=self.epoch,
+            session_id=self._session_id,
+            instance=self._instance,
         )
         self._tell(frames.ASK, body)
 
@@ -366,7 +376,7 @@ class Source:
     def _release(self) -> None:
         for name in self._segments:
             if name in self._node.members:
-                self._node.members[name].peer.release_confirm(self._why)
+                self._node.members[name].peer.incoming.release_confirm(self._why)
 
     def forget_end(self) -> None:
         if self._sid:
@@ -388,7 +398,7 @@ class Source:
     def _stay(self) -> None:
         """It is still ours: the target is gone, or wants it no more."""
         self.give_up()
-        self._claims.stays(self)
+        self._migration.stays(self)
 
     def _stay_in_doubt(self) -> None:
         """Nobody can say who has it: it is not what the client knows any more."""
@@ -406,13 +416,13 @@ class Source:
         """
         self.freeze()
         self.merging_since = self._node.hub.now
-        self._claims.merging.set_apart(self)
+        self._migration.merging.set_apart(self)
         self.intake.divert = self._relay_on_arrival
-        self._reader = Reader(self.session, self._claims.time_of_day())
+        self._reader = Reader(self.session, self._migration.clock_offset_s())
         rows = [row for row in self._reader.first() if not row.record.released]
         for row in rows:
             row.record.pid = 0
-        self._claims.merging.relay(self.client_id, rows)
+        self._migration.merging.relay(self.client_id, rows)
         self.session.clear_sent()
         # What the store does not know yet to be in flight, or gone, it would give as queued.
         journal = self._node.hub.journal
@@ -422,25 +432,25 @@ class Source:
     def _relay_on_arrival(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         if qos and subscription.group is None and self._reader.is_exhausted():
             delivery = _delivery(message, qos, subscription)
-            row = row_of(delivery, 1, 0, self._claims.time_of_day())
-            self._claims.merging.relay(self.client_id, [row])
+            row = row_of(delivery, 1, 0, self._migration.clock_offset_s())
+            self._migration.merging.relay(self.client_id, [row])
             return False
         return qos > 0
 
     def _relay_on(self) -> None:
         while self._safe_at <= self._node.hub.durable:
             if self._reader.is_exhausted():
-                if self._claims.intakes.is_closed(self):
+                if self._migration.intakes.is_closed(self):
                     self.handle("all")
                 return
             rows = self._reader.read()
             if rows is None:
                 return
-            self._claims.merging.relay(self.client_id, rows)
+            self._migration.merging.relay(self.client_id, rows)
 
     def _relay_loaded(self, rows: list[Row]) -> None:
         if found := self._reader.loaded(rows):
-            self._claims.merging.relay(self.client_id, found)
+            self._migration.merging.relay(self.client_id, found)
             for row in found:
                 self._node.hub.require_journal().forget(row.record)
         elif not self._reader.is_exhausted():
@@ -451,10 +461,10 @@ class Source:
 
     def _discard(self) -> None:
         """Nothing of it is needed any more."""
-        self._claims.given(self, None, [])
+        self._migration.end_source(self, None, [])
 
     def _tell(self, kind: int, body: bytes) -> None:
-        self._claims.send(self.target, kind, body)
+        self._migration.send(self.target, kind, body)
 
 
 def _delivery(message: Publish, qos: int, subscription: Subscription) -> Delivery:

@@ -10,14 +10,13 @@ from random import Random
 from typing import Any
 
 from mhub.cluster import frames
-from mhub.cluster.migration.cuts import NOTE as CUT_NOTE
 from mhub.cluster.migration.exchange import TOOK
+from mhub.cluster.migration.given import NOTE as GIVEN
 from mhub.cluster.migration.intakes import CLOSED, GATES
 from mhub.cluster.migration.source import ENDED_NOTE
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.core.restore import ARRIVING
 from mhub.store.memory import MemoryStore
@@ -31,14 +30,14 @@ INVISIBLE = frozenset(
         frames.PING,
         frames.PONG,
         frames.MEMBERS,
-        frames.SUMS,
+        frames.DIGESTS,
         frames.HAVE,
         frames.RETAINED,
         frames.FILLED,
     }
 )
 
-NOTES = (TOOK, ENDED_NOTE, CUT_NOTE, GATES, CLOSED, ARRIVING)
+NOTES = (TOOK, ENDED_NOTE, GIVEN, GATES, CLOSED, ARRIVING)
 """Notes of sessions that migrate begin so."""
 
 KINDS = {value: name for name, value in vars(frames).items() if name.isupper()}
@@ -155,8 +154,8 @@ class Side:
         node = self.node
         assert node is not None
         self.enter()
-        for member in node.channels.values():
-            member.heard_at = member.pinged_at = self.world.now
+        for member in node.links.values():
+            member.received_at = member.pinged_at = self.world.now
         self.world.hub.tick(self.world.now)
         node.tick(self.world.now)
         self.leave()
@@ -462,12 +461,12 @@ class Cluster:
         for name, side in self.sides.items():
             node = side.node
             assert node is not None
-            claims = node.claims
+            migration = node.migration
             for what, there in (
-                ("targets", claims.targets),
-                ("sources", claims.sources),
-                ("sessions that nodes still send", claims.cuts.given),
-                ("closed gates", claims.cuts.gated),
+                ("targets", migration.targets),
+                ("sources", migration.sources),
+                ("sessions that nodes still send", migration.given.all),
+                ("closed gates", migration.intakes.gated),
             ):
                 if there:
                     wrong.append(f"{name} has {what} left: {_states(there)}")
@@ -484,8 +483,8 @@ class Cluster:
             if "s" in node.hub.sessions:
                 owners.append(name)
             for peer in node.peers.all:
-                if peer.queued:
-                    wrong.append(f"{peer.queued} messages for {peer.name} wait at {name}")
+                if peer.outgoing.queued:
+                    wrong.append(f"{peer.outgoing.queued} messages for {peer.name} wait at {name}")
         if len(owners) != 1:
             wrong.append(f"the session is at {owners}")
         if not self.subscriber.ready:

@@ -11,19 +11,23 @@ from typing import Any
 
 from mhub.cluster import frames
 from mhub.cluster.frames import pack, unpack
-from mhub.cluster.migration import controls, cuts, exchange, intakes, source, target
+from mhub.cluster.migration import controls, exchange, intakes, resend, source, target
 from mhub.cluster.migration.claims import Claims
-from mhub.cluster.migration.cuts import Cuts, Given
 from mhub.cluster.migration.exchange import Exchange
+from mhub.cluster.migration.given import Given, GivenSessions
 from mhub.cluster.migration.intake import Intake
 from mhub.cluster.migration.intakes import Intakes
 from mhub.cluster.migration.merging import Merging
+from mhub.cluster.migration.migration import Migration
+from mhub.cluster.migration.resend import Resend
 from mhub.cluster.migration.source import DOUBT, ENDED, GONE, IDLE, MERGING, Source
+from mhub.cluster.migration.switches import Switches
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OWNED, Target
 from mhub.cluster.node import Node
+from mhub.core.channel_in import IncomingChannel
+from mhub.core.channel_out import OutgoingChannel
 from mhub.core.connection import Connection
 from mhub.core.journal import Journal
-from mhub.core.peer import Peer
 
 FAULTS: dict[str, Callable[[], None]] = {}
 
@@ -79,7 +83,7 @@ def nothing(*args: Any, **fields: Any) -> None:
 @fault("back-memory", "cut")
 def target_takes_frames_of_any_epoch() -> None:
     def arriving(self: Any, member: Any, said: dict[str, Any]) -> Target | None:
-        found = self._claims.targets.get(str(said["client"]))
+        found = self._migration.targets.get(str(said["client"]))
         return found if found is not None and found.state == ARRIVING else None
 
     Exchange._arriving = arriving
@@ -101,7 +105,7 @@ def session_of_any_epoch_is_an_offer() -> None:
     def on_any_session(self: Any, member: Any, body: bytes) -> None:
         head, _, data = body.partition(b"\n")
         said = unpack(head)
-        found = self._claims.targets.get(str(said["client"]))
+        found = self._migration.targets.get(str(said["client"]))
         if found is not None:
             said["epoch"] = found.epoch
         on_session(self, member, pack(**said) + b"\n" + data)
@@ -112,7 +116,7 @@ def session_of_any_epoch_is_an_offer() -> None:
 @fault("crash-both", "cut-far", "away-bab")
 def direct_message_of_any_epoch_is_taken() -> None:
     def direct(self: Any, entry: Any) -> None:
-        found = self._claims.targets.get(entry.direct)
+        found = self._migration.targets.get(entry.direct)
         if found is not None and found.state == ARRIVING:
             found.direct.append(entry)
             return
@@ -139,7 +143,7 @@ def mark_of_any_epoch_opens_a_gate() -> None:
 
 @fault("away-back", "away-bab")
 def switched_of_any_epoch_counts() -> None:
-    on_switched = Cuts.on_switched
+    on_switched = GivenSessions.on_switched
 
     @wraps(on_switched)
     def on_any_switched(self: Any, member: Any, body: bytes) -> None:
@@ -147,19 +151,19 @@ def switched_of_any_epoch_counts() -> None:
         said["epoch"] = 1 << 62
         on_switched(self, member, pack(**said))
 
-    Cuts.on_switched = on_any_switched
+    GivenSessions.on_switched = on_any_switched
 
 
 @fault("away-back", "away-bab")
 def cut_of_a_lower_epoch_counts() -> None:
-    on_cut = Cuts.on_cut
+    on_cut = Switches.on_cut
 
     @wraps(on_cut)
     def on_any_cut(self: Any, member: Any, body: bytes) -> None:
         self._switched.clear()
         on_cut(self, member, body)
 
-    Cuts.on_cut = on_any_cut
+    Switches.on_cut = on_any_cut
 
 
 # Positions
@@ -195,10 +199,10 @@ def position_is_taken_too_early() -> None:
 
     def early_offer(self: Any, owner: Any) -> None:
         offer(self, owner)
-        self._early = segments(self._claims.intakes, self.session)
+        self._early = segments(self._migration.intakes, self.session)
 
     def early_segments(self: Any, session: Any) -> Any:
-        found = self._claims.sources.get(session)
+        found = self._migration.sources.get(session)
         return getattr(found, "_early", None) or segments(self, session)
 
     Source._offer = early_offer
@@ -211,7 +215,7 @@ def position_is_taken_too_late() -> None:
     end = Source._end
 
     def late_end(self: Any) -> None:
-        self._segments = self._claims.intakes.segments(self.session)
+        self._segments = self._migration.intakes.segments(self.session)
         end(self)
 
     Source._end = late_end
@@ -222,17 +226,17 @@ def position_is_taken_too_late() -> None:
 
 @fault("near", "third")
 def cap_is_not_held() -> None:
-    Peer.hold_confirm = nothing
+    IncomingChannel.hold_confirm = nothing
 
 
 @fault("near", "third")
 def cap_is_one_high() -> None:
-    hold = Peer.hold_confirm
+    hold = IncomingChannel.hold_confirm
 
     def high(self: Any, why: str, n: int) -> None:
         hold(self, why, n + 1)
 
-    Peer.hold_confirm = high
+    IncomingChannel.hold_confirm = high
 
 
 @fault("cut", "third-cut")
@@ -241,12 +245,12 @@ def cap_does_not_count_in_resume() -> None:
 
     @wraps(opened)
     def hasty(self: Any, channel: Any, hello: bytes) -> None:
-        capped = Peer.capped
-        Peer.capped = lambda peer, n: n
+        confirmable = IncomingChannel.confirmable
+        IncomingChannel.confirmable = lambda channel: channel.safe_n
         try:
             opened(self, channel, hello)
         finally:
-            Peer.capped = capped
+            IncomingChannel.confirmable = confirmable
 
     Node.opened = hasty
 
@@ -264,19 +268,19 @@ def cap_is_released_with_end() -> None:
 
 @fault("third", "third-cut")
 def cap_is_released_with_done() -> None:
-    gave = Cuts.gave
+    gave = GivenSessions.gave
 
     def releasing(self: Any, given: Given) -> None:
         gave(self, given)
         for name in given.waits:
-            self._node.peers.peers[name].release_confirm(given.why)
+            self._node.peers.peers[name].incoming.release_confirm(given.why)
 
-    Cuts.gave = releasing
+    GivenSessions.gave = releasing
 
 
 @fault("crash-third-source")
 def cap_is_not_held_after_a_restart() -> None:
-    recall = Cuts.recall
+    recall = GivenSessions.recall
 
     def forgetful(self: Any, notes: dict[str, str]) -> None:
         hold, self.hold = self.hold, nothing
@@ -284,12 +288,12 @@ def cap_is_not_held_after_a_restart() -> None:
         self.hold = hold
         del self.hold
 
-    Cuts.recall = forgetful
+    GivenSessions.recall = forgetful
 
 
 @fault("near", "move")
 def cap_stays_when_it_is_over() -> None:
-    Peer.release_confirm = nothing
+    IncomingChannel.release_confirm = nothing
 
 
 # Safety
@@ -301,7 +305,7 @@ def cut_before_it_is_safe() -> None:
 
     def hasty(self: Any, found: Any, session: Any, offer: Any, older: set[str]) -> None:
         took(self, found, session, offer, older)
-        self._claims.cuts.watch(session)
+        self._migration.intakes.watch(session)
 
     Exchange.took = hasty
 
@@ -388,13 +392,13 @@ def gates_are_not_written() -> None:
 @fault("crash-third-source")
 def session_that_was_given_is_not_noted() -> None:
     """Nodes that have not switched yet are not asked after a restart."""
-    note = Cuts._note
+    note = GivenSessions._note
 
     def unwritten(self: Any, given: Given) -> None:
         if not given.waits:
             note(self, given)
 
-    Cuts._note = unwritten
+    GivenSessions._note = unwritten
 
 
 # The switch
@@ -402,41 +406,41 @@ def session_that_was_given_is_not_noted() -> None:
 
 @fault("third", "order")
 def mark_before_the_direct_ones() -> None:
-    switch = Cuts._switch
+    switch = Switches._switch
 
     def hasty(self: Any, client_id: str, epoch: int, to: str, *rest: Any) -> None:
         peer = self._node.meet(to).peer
-        put = peer.put_direct
+        put = peer.outgoing.put_direct
         later: list[Any] = []
-        peer.put_direct = lambda *args: later.append(args)
+        peer.outgoing.put_direct = lambda *args: later.append(args)
         try:
             switch(self, client_id, epoch, to, *rest)
         finally:
-            del peer.put_direct
+            del peer.outgoing.put_direct
         for args in later:
             put(*args)
 
-    Cuts._switch = hasty
+    Switches._switch = hasty
 
 
 @fault("order", "third-memory")
 def direct_ones_in_the_wrong_order() -> None:
-    collect = Cuts.collect
+    collect = Resend.collect
 
     def backward(self: Any, *args: Any) -> Any:
         return collect(self, *args)[::-1]
 
-    Cuts.collect = backward
+    Resend.collect = backward
 
 
 @fault("away-bab", "away-back")
 def segments_in_the_wrong_order() -> None:
-    collect = Cuts.collect
+    collect = Resend.collect
 
     def backward(self: Any, client_id: str, filters: Any, segments: Any) -> Any:
         return collect(self, client_id, filters, segments[::-1])
 
-    Cuts.collect = backward
+    Resend.collect = backward
 
 
 @fault("away-back")
@@ -461,53 +465,53 @@ def last_segment_is_dropped() -> None:
 
 @fault("away-back", "away-on")
 def collect_ignores_that_a_gate_was_closed() -> None:
-    collect = Cuts.collect
+    collect = Resend.collect
 
     def hasty(self: Any, client_id: str, filters: Any, segments: Any) -> Any:
         return collect(self, client_id, filters, [s._replace(was_open=True) for s in segments])
 
-    Cuts.collect = hasty
+    Resend.collect = hasty
 
 
 @fault("onward-twice", "away-bab")
 def collect_ignores_marks() -> None:
-    cuts._opens = lambda entry, segment: False
+    resend._opens = lambda entry, segment: False
 
 
 @fault("onward-twice", "away-bab")
 def collect_ignores_close() -> None:
-    is_switch = cuts._is_switch
+    is_switch = resend._is_switch
 
     def hasty(entry: Any, client_id: str) -> bool:
         return entry.message.payload[:1] != controls.CLOSE and is_switch(entry, client_id)
 
-    cuts._is_switch = hasty
+    resend._is_switch = hasty
 
 
 @fault("onward-twice", "away-bab")
 def what_was_sent_before_is_sent_again() -> None:
-    Cuts._not_sent = lambda self, client_id, segments: segments
+    Resend.not_sent = lambda self, client_id, segments: segments
 
 
 @fault("onward-twice", "away-bab")
 def collect_ignores_direct_ones() -> None:
-    """What was sent again to where the session was, and did not get there, is not sent once more."""
-    scan = Cuts._scan
-    unconfirmed = Peer.unconfirmed
+    """What was sent again to where the session was, and did not get there, is not sent on."""
+    scan = Resend._scan
+    unconfirmed = OutgoingChannel.unconfirmed
 
     def hasty(self: Any, *args: Any) -> Any:
-        Peer.unconfirmed = lambda peer: [each for each in unconfirmed(peer) if not each.direct]
+        OutgoingChannel.unconfirmed = lambda each: [e for e in unconfirmed(each) if not e.direct]
         try:
             return scan(self, *args)
         finally:
-            Peer.unconfirmed = unconfirmed
+            OutgoingChannel.unconfirmed = unconfirmed
 
-    Cuts._scan = hasty
+    Resend._scan = hasty
 
 
 @fault("third", "third-cut")
 def nothing_is_sent_again() -> None:
-    Cuts.collect = lambda self, *args: []
+    Resend.collect = lambda self, *args: []
 
 
 @fault("near")
@@ -523,36 +527,36 @@ def what_the_target_has_published_is_not_collected() -> None:
 
 @fault("crash-target", "crash-both")
 def close_is_not_sent() -> None:
-    Cuts.close = nothing
+    Switches.close = nothing
 
 
 @fault("third", "third-memory")
 def cut_overtakes_the_table() -> None:
     """A node switches before it knows the target's subscriptions."""
-    Cuts._expect = nothing
-    Claims.tell_table = nothing
+    Switches._expect = nothing
+    Migration.tell_table = nothing
 
 
 @fault("third")
 def table_is_withdrawn_before_the_cut() -> None:
     """A node hears that the subscriptions are gone before it has switched."""
-    gave = Cuts.gave
-    original = Claims.given
+    gave = GivenSessions.gave
+    original = Migration.end_source
 
     def given_late(self: Any, found: Source, given: Given | None, shared: Any) -> None:
-        mine = self.cuts
+        mine = self.given
         asked: list[Given] = []
         mine.gave = asked.append
         try:
             original(self, found, given, shared)
         finally:
             del mine.gave
-        for member in self.node.channels.values():
+        for member in self.node.links.values():
             self.tell_table(member)
         for each in asked:
             gave(mine, each)
 
-    Claims.given = given_late
+    Migration.end_source = given_late
 
 
 # Gates
@@ -589,7 +593,7 @@ def gate_is_opened_by_a_direct_message() -> None:
     def hasty(self: Any, entry: Any) -> None:
         direct(self, entry)
         session = self._node.hub.sessions.get(entry.direct)
-        peer = self._node.hub.source
+        peer = self._node.peers.publisher
         if session is not None and session.intake is not None and peer is not None:
             session.intake.gates.pop(peer.name, None)
 
@@ -640,8 +644,8 @@ def direct_ones_come_first() -> None:
     direct = Intakes.direct
 
     def hasty(self: Any, entry: Any) -> None:
-        found = self._claims.targets.get(entry.direct)
-        if found is not None and found.session is not None and found.epoch == entry.epoch:
+        found = self._migration.targets.get(entry.direct)
+        if found is not None and found.session is not None and found.epoch == entry.session_epoch:
             for subscription in found.session.subscriptions.values():
                 found.session.deliver(entry.message, entry.message.qos, subscription)
             return
@@ -652,17 +656,17 @@ def direct_ones_come_first() -> None:
 
 @fault("far", "move")
 def source_does_not_mark_its_own_channel() -> None:
-    given = Claims.given
+    given = Migration.end_source
 
     def forgetful(self: Any, found: Source, what: Given | None, shared: Any) -> None:
-        put = Peer.put_control
-        Peer.put_control = lambda *args: None
+        put = OutgoingChannel.put_control
+        OutgoingChannel.put_control = lambda *args: None
         try:
             given(self, found, what, shared)
         finally:
-            Peer.put_control = put
+            OutgoingChannel.put_control = put
 
-    Claims.given = forgetful
+    Migration.end_source = forgetful
 
 
 # All or nothing
@@ -687,7 +691,9 @@ def dropped_arrival_keeps_its_entries() -> None:
     accept = Target._accept
 
     def keep(self: Any) -> None:
-        self.kept = list(self.session.inflight.values()) + list(self.session.queue or ())
+        queue = self.session.queue
+        self.kept = list(self.session.inflight.deliveries.values())
+        self.kept += queue.deliveries if queue is not None else ()
         drop(self)
 
     def again(self: Any, name: str) -> None:
@@ -724,7 +730,7 @@ def doubt_is_given_to_a_third() -> None:
     look = Source.look
 
     def hasty(self: Any) -> None:
-        owner = self._claims.owner_for(self) if self.state == DOUBT else None
+        owner = self._migration.owner_for(self) if self.state == DOUBT else None
         if owner is not None and owner.name != self.target:
             self.give_up()
         look(self)
@@ -758,14 +764,14 @@ def lower_epoch_wins() -> None:
         if session is not None and client_id not in self.targets:
             self.lose(session, "any claim")
 
-    Claims._lose_if_later = lose_if_later
+    Claims.lose_if_later = lose_if_later
 
 
 @fault("onward", "onward-cut")
 def session_is_offered_to_two() -> None:
     """A source that is asked by another one begins again at once, also after END."""
     source.TABLE[(ENDED, "superseded")] = ("stay", IDLE)
-    Exchange._serving = lambda self, member, said: self._claims.source_of(str(said["client"]))
+    Exchange._serving = lambda self, member, said: self._migration.source_of(str(said["client"]))
 
 
 # Told

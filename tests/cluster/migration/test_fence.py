@@ -3,7 +3,7 @@
 from typing import Any
 
 from mhub.cluster import frames
-from mhub.cluster.migration.pending import with_data
+from mhub.cluster.frames import with_data
 from mhub.cluster.migration.source import CUTTING, DOUBT, ENDED, OFFERED, SENDING
 from mhub.cluster.migration.target import ARRIVING, CLAIMING
 from tests.cluster.migration.played import PlayedNode, entry
@@ -76,7 +76,7 @@ class TargetFence(TargetCase):
     def say(self, far: PlayedNode, epoch: int) -> None:
         """All that a source says to its target."""
         far.entries("s", epoch, entry(b"wrong"))
-        pending = {"client": "s", "epoch": epoch, "node": "c", "origins": []}
+        pending = {"client": "s", "epoch": epoch, "node": "c"}
         far.give(frames.PENDING, with_data(b"", **pending))
         far.direct("s", epoch, b"wrong")
         far.end("s", epoch)

@@ -6,7 +6,7 @@ from mhub.cluster import frames
 from mhub.cluster.migration.pending import CLOSED
 from mhub.cluster.migration.segments import place
 from mhub.cluster.migration.source import _delivery
-from mhub.core.peer import record_of
+from mhub.core.channel_records import record_of
 from tests.cluster.migration.played import TOPIC, Case, PlayedNode, message_of
 from tests.cluster.migration.test_target import TargetCase
 from tests.helpers import packets as p
@@ -171,7 +171,7 @@ class GateTests(GateCase):
             far.marks("s", self.served)
         self.here.settle()
         self.assertIsNone(self.hub.sessions["s"].intake)
-        self.assertEqual(self.claims.cuts.gated, {})
+        self.assertEqual(self.migration.intakes.gated, {})
         self.assertFalse([name for name in store.notes if name.startswith("gates/")])
 
     def test_also_when_the_session_ends_before(self) -> None:
@@ -180,7 +180,7 @@ class GateTests(GateCase):
         self.here.settle()
         store = self.here.store
         assert store is not None
-        self.assertEqual(self.claims.cuts.gated, {})
+        self.assertEqual(self.migration.intakes.gated, {})
         self.assertFalse([name for name in store.notes if name.startswith("gates/")])
 
     def test_a_node_that_is_forgotten_has_no_gate(self) -> None:
@@ -344,8 +344,8 @@ class AgainTests(GateCase):
     The gate of node c has a segment of its channel to node b, behind the position 5.
     """
 
-    def direct(self, far: PlayedNode, n: int, life: str = "c1") -> None:
-        far.direct("s", self.served, b"%d" % n, via=place("c", life, n))
+    def direct(self, far: PlayedNode, n: int, epoch: str = "c1") -> None:
+        far.direct("s", self.served, b"%d" % n, via=place("c", epoch, n))
 
     def test_in_their_order_from_the_node_that_has_published_them(self) -> None:
         self.arrived()
@@ -444,7 +444,7 @@ class OptionTests(Case):
         for sender, queued in (("s", 0), ("another", 1)):
             message = message_of(b"1")
             message.sender = sender
-            self.claims.intakes.of(session).deliver(message)
+            self.migration.intakes.of(session).deliver(message)
             self.assertEqual(session.queued(), queued, sender)
 
     def test_retain_as_published(self) -> None:

@@ -58,7 +58,7 @@ class GivenTests(SourceCase):
         publisher.send(*(p.publish(f"r/{n}", b"r%d" % n, 1, n, True) for n in range(1, 4)))
         client = self.here.world.open()
         client.send(p.connect("s", clean=False))
-        client.session.window = 1
+        client.session.inflight.window = 1
         client.send(p.subscribe(1, ("r/#", 1)))
         client.lose()
         self.publish(b"1")
@@ -166,5 +166,5 @@ class TakenTests(TargetCase):
                 self.client.lose()
                 self.end()
                 session = self.hub.sessions["s"]
-                self.assertEqual((session.queued(), session.queued_bytes), (2, 8))
-                self.assertEqual(self.hub.queued_bytes, 8)
+                self.assertEqual((session.queued(), session.queue.size_bytes), (2, 8))
+                self.assertEqual(self.hub.queues.size_bytes, 8)
