@@ -3,11 +3,13 @@
     sim = Simulation(seed, names)    everything that happens comes from the seed
     sim.run(seconds)                 events in the order of their times
     sim.nodes["a"].crash() / .start()
+    sim.nodes["a"].crash(keep, zeros)    so much of what was not synced is on its disk
     sim.cut("a", "b")                the link breaks; what was under way is lost
     sim.split({"a"}, {"b", "c"})     nothing passes, and nobody is told; sim.heal() ends it
 
-What a node had on its disk survives a crash: only batches whose commit was finished.  Each node
-has its own idea of the time of day.
+What a node had on its disk survives a crash, as far as it was synced; of the rest a part from the
+beginning, which may end in the middle of a batch (`tests.core.files`).  A node that starts has what
+is in the file.  Each node has its own idea of the time of day.
 
 If the stores are `shared`, nodes stand in for each other: a while after a crash another one starts
 the node in its own place, without clients, to hand over what it has.  Until that is over, the node
@@ -30,7 +32,8 @@ from mhub.core.limits import Limits
 from mhub.core.peer import PeerLimits
 from mhub.core.peers import Peers
 from mhub.store.memory import MemoryStore
-from tests.core.disk import EPOCH, Disk
+from tests.core.disk import EPOCH, FileDisk
+from tests.core.files import File
 from tests.core.world import START, Client, World
 
 TICK_S = 0.25
@@ -104,11 +107,12 @@ class SimNode:
         self.address = f"{name}:7883"
         self.skew_s = skew_s
         self.durable = durable
-        self.store = MemoryStore()
+        self.file = File()
+        self.store = MemoryStore()  # what the file says, while the node is up
         self.boot = 0
         self.node: Node | None = None
         self.world: World
-        self.disk: Disk | None = None
+        self.disk: FileDisk | None = None
         self.clients: list[Client] = []
         self.host: SimNode | None = None  # who stands in for it
         self.free_at = 0.0  # when the lease of its store lapses, if it does not run
@@ -180,7 +184,10 @@ class SimNode:
         peers = Peers(hub, self.name, Clock(self.name, epoch), node, PeerLimits())
         hub.join(peers)
         self._stepping = False
-        self.disk = Disk(self.world, self.store) if self.durable else None
+        if self.durable:
+            self.disk = sim.make_disk(self.world, self.file)
+            self.store = self.disk.store
+            sim.stats["torn"] += self.disk.journal.torn
         node.seeds = [other for other in sim.addresses if other != self.address]
         node.recall()
         self.node = node
@@ -202,9 +209,12 @@ class SimNode:
         self.lines.append(f"{self.sim.now:.2f} {text}")
         self.sim.note(self.name, text)
 
-    def crash(self) -> None:
-        """Nothing of it is left but its disk."""
-        self.sim.note(self.name, "crashes" if self.host is None else "crashes as a stand-in")
+    def crash(self, keep: float = 0.0, zeros: bool = False) -> None:
+        """Nothing of it is left but its disk, see File.lose()."""
+        unsynced = len(self.file.unsafe)
+        text = "crashes" if self.host is None else "crashes as a stand-in"
+        self.sim.note(self.name, f"{text} with {keep:.2f} of {unsynced} bytes not synced")
+        self.file.lose(keep, zeros)
         self.node = None
         self.boot += 1
         self.free_at = self.sim.now + LEASE_S
@@ -369,7 +379,8 @@ class Simulation:
         self.random = random.Random(seed)
         self.now = 0.0
         self.slow = 0.01
-        self.stats = {"parcels": 0}
+        self.stats = {"parcels": 0, "torn": 0}
+        self.make_disk: Callable[[World, File], FileDisk] = FileDisk
         self.history: list[str] = []
         self.channels: list[Channel] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
