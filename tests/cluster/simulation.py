@@ -1,6 +1,6 @@
 """A whole cluster in one process: hubs, nodes and stores, with a clock and a network of the test's.
 
-    sim = Simulation(seed, names)    everything that happens comes from the seed
+    sim = Simulation(seed, names)    how long everything takes comes from the seed, see noise()
     sim.run(seconds)                 events in the order of their times
     sim.nodes["a"].crash() / .start()
     sim.nodes["a"].crash(keep, zeros)    so much of what was not synced is on its disk
@@ -16,6 +16,7 @@ the node in its own place, without clients, to hand over what it has.  Until tha
 itself cannot start.
 """
 
+import hashlib
 import heapq
 import itertools
 import random
@@ -39,6 +40,8 @@ from tests.core.world import START, Client, World
 TICK_S = 0.25
 LEASE_S = 3.0
 JOIN_S = 15.0
+MOMENT_S = 0.002
+"""For so long the noise is the same."""
 
 
 class Channel:
@@ -72,7 +75,8 @@ class Channel:
     def arrives(self, parcel: tuple[int, bytes] | None) -> None:
         """Something is on its way to this end."""
         self.coming.append(parcel)
-        self.last_at = max(self.last_at, self.sim.now + self.sim.delay())
+        delay = self.sim.delay(f"{self.far_name}>{self.owner.name}")
+        self.last_at = max(self.last_at, self.sim.now + delay)
         self.sim.at(self.last_at, self._arrive)
 
     def _arrive(self) -> None:
@@ -282,8 +286,8 @@ class SimNode:
         if self.disk is not None and self.disk.busy() and not self._stepping:
             self._stepping = True
             boot = self.boot
-            delay = self.sim.random.uniform(0.001, 0.05)
-            self.sim.at(self.sim.now + delay, lambda: self._step(boot))
+            delay = 0.001 + 0.049 * self.sim.noise(f"disk {self.name}")
+            self.sim.later(delay, lambda: self._step(boot))
 
     def _step(self, boot: int) -> None:
         if boot != self.boot or self.disk is None:
@@ -311,7 +315,8 @@ class SimNode:
 
     def dial(self, address: str) -> None:
         boot = self.boot
-        self.sim.at(self.sim.now + self.sim.delay() * 2, lambda: self._dial(address, boot))
+        delay = self.sim.delay(f"{self.name} dials {address}")
+        self.sim.later(2 * delay, lambda: self._dial(address, boot))
 
     def _dial(self, address: str, boot: int) -> None:
         node = self.node
@@ -376,7 +381,6 @@ class Simulation:
     ) -> None:
         self.seed = seed
         self.shared = shared
-        self.random = random.Random(seed)
         self.now = 0.0
         self.slow = 0.01
         self.stats = {"parcels": 0, "torn": 0}
@@ -388,7 +392,7 @@ class Simulation:
         self._tags = itertools.count(1)
         self._groups: list[set[str]] = []
         self.nodes = {
-            name: SimNode(self, name, durable, self.random.uniform(-skew_s, skew_s))
+            name: SimNode(self, name, durable, skew_s * (2 * self.noise(f"skew {name}") - 1))
             for name in names
         }
         self.addresses = [node.address for node in self.nodes.values()]
@@ -407,8 +411,18 @@ class Simulation:
         """For a test that wants it otherwise."""
         return [(kind, body)]
 
-    def delay(self) -> float:
-        return self.random.uniform(0.0005, self.slow)
+    def noise(self, what: str) -> float:
+        """A number from 0.0 to 1.0 by chance, but for one thing at one time always the same.
+
+        So it does not depend on how often anybody asked before: what takes long still does if the
+        code that is tested does more or less meanwhile.
+        """
+        key = f"{self.seed} {what} {int(self.now / MOMENT_S)}"
+        found = hashlib.blake2b(key.encode(), digest_size=7).digest()
+        return int.from_bytes(found, "little") / (1 << 56)
+
+    def delay(self, link: str) -> float:
+        return 0.0005 + (self.slow - 0.0005) * self.noise(link)
 
     def at(self, when: float, what: Callable[[], None]) -> None:
         heapq.heappush(self._events, (when, next(self._order), what))

@@ -127,8 +127,10 @@ class FileDiskTests(SynchronousTestCase):
         self.world = World()
         self.disk = HastyDisk(self.world, self.file)
         self.subscribe()
-        self.publisher.send(p.publish("t", b"x", 1, 7))
-        self.disk.step()
-        self.assertEqual([each.type for each in self.publisher.take()], ["PUBACK"])
+        answered = []
+        while not self.file.unsafe:
+            self.publisher.send(p.publish("t", b"x", 1, 7))
+            self.disk.step()
+            answered += self.publisher.take()
         self.file.lose()
-        self.assertEqual(self.restart(), [])
+        self.assertEqual(len(self.restart()), len(answered) - 1)
