@@ -511,6 +511,8 @@ class Peer:
             while self.waiting and self.waiting[0].n <= n:
                 self._settle(self.waiting.popleft())
         if their_life != self.heard_life:
+            if self.hub.peers is not None:
+                self.hub.peers.end_channel(self)
             self.heard_life = their_life
             self.heard_n = 0
             self.safe_n = 0

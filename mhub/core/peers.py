@@ -48,6 +48,12 @@ CLOCK: Final = "clock"
 AHEAD: Final = 10_000 << LOW_BITS
 """Ten seconds of the cluster's clock: so rarely is it noted."""
 
+ENDED: Final = "channels"
+"""The note with how far channels were received that have ended."""
+
+ENDED_CHANNELS: Final = 100
+"""So many of them are remembered."""
+
 SHARES: Final = 255
 """Names of groups that one record can carry."""
 
@@ -92,6 +98,9 @@ class Peers:
         self.peers: dict[str, Peer] = {}
         self.all: list[Peer] = []
         self.past = Past()
+        # Channels that have ended, by epoch: the last number received, and what came beyond it as
+        # copies.  Another node may still have copies of the rest, for longer than we know the peer.
+        self.ended: dict[str, tuple[int, list[int]]] = {}
         self.table: dict[str, int] = {}
         self.routes = 0  # of the table's names
         self.number = 0
@@ -145,7 +154,32 @@ class Peers:
         del self.peers[peer.name]
         self.all.remove(peer)
         self.past.add(peer)
+        self.end_channel(peer)
         return dropped
+
+    def end_channel(self, peer: Peer) -> None:
+        """What a peer sends from now on, if anything, is another channel."""
+        early = [n for n, life in peer.early.items() if life == peer.heard_life]
+        if not peer.heard_life or not (peer.heard_n or early):
+            return
+        self.ended[peer.heard_life] = peer.heard_n, early
+        if len(self.ended) > ENDED_CHANNELS:
+            del self.ended[next(iter(self.ended))]
+        if self.hub.ledger is not None:
+            lines = []
+            for life, (last, copies) in self.ended.items():
+                lines.append(" ".join([life, str(last), *[str(n) for n in copies]]))
+            self.hub.ledger.note(ENDED, "\n".join(lines))
+
+    def recall_channels(self, text: str) -> None:
+        """What end_channel() has noted."""
+        for line in text.splitlines():
+            life, last, *early = line.split(" ")
+            self.ended[life] = int(last), [int(n) for n in early]
+
+    def _came_before(self, life: str, n: int) -> bool:
+        last, early = self.ended.get(life, (0, []))
+        return n <= last or n in early
 
     # The table
 
@@ -357,7 +391,7 @@ class Peers:
         hub = self.hub
         origin = entry.origin
         if origin is not None:
-            if origin.node == self.node:
+            if origin.node == self.node or self._came_before(origin.life, origin.n):
                 return
             peer = self.meet(origin.node)
             if not peer.comes_early(origin.life, origin.n):

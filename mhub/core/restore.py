@@ -9,7 +9,7 @@ from mhub.core.journal import Contents, StoredSession, publish_of
 from mhub.core.ledger import PEER, Ledger, keeping_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry, Origin
-from mhub.core.peers import CLOCK, FILTER, SHARE, Peers
+from mhub.core.peers import CLOCK, ENDED, FILTER, SHARE, Peers
 from mhub.core.session import STATE_LOST, Session
 from mhub.wire import properties
 from mhub.wire.topics import split_share
@@ -29,6 +29,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     ledger.last_mid = contents.last_mid
     if hub.peers is not None:
         hub.peers.clock.saw(int(contents.notes.get(CLOCK, 0)))
+        hub.peers.recall_channels(contents.notes.get(ENDED, ""))
     arriving = {
         int(text): name for name, text in contents.notes.items() if name.startswith(ARRIVING)
     }

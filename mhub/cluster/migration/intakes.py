@@ -121,6 +121,23 @@ class Intakes:
                 intake.deliver(entry.message)
                 self.note(session)
 
+    def copied(self, name: str, copies: list[Entry]) -> None:
+        """A publisher has come, with copies of what it has published for a node.
+
+        Sessions that have left that node for this one may not have got it: it is in the channel of
+        the publisher's former node, which has not switched yet.  They get it now, in front of what
+        the publisher says here; that node need not send it again.
+        """
+        for copy in copies:
+            route = self._node.hub.router.find(copy.message.topic_data)
+            found = dict.fromkeys([each.session for each in route.targets])
+            for session in found:
+                intake = session.intake
+                if isinstance(intake, Intake) and not self._claims.is_given(session):
+                    if intake.takes_copy(name, copy):
+                        intake.deliver(copy.message)
+                        self.note(session)
+
     def marked(self, name: str, client_id: str, epoch: int, gap: bool) -> None:
         """A node has switched: from here on its messages are for the session with this epoch."""
         self.close_late(name, client_id)

@@ -186,6 +186,7 @@ class Target:
                 peer = self._node.peers.meet(name)
                 for copy in copies:
                     peer.put_copy(copy)
+                self._claims.intakes.copied(name, copies)
         old = hub.sessions.get(self.client_id)
         hub.sessions[self.client_id] = session
         for subscription in session.subscriptions.values():
