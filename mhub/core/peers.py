@@ -159,11 +159,14 @@ class Peers:
 
     def end_channel(self, peer: Peer) -> None:
         """What a peer sends from now on, if anything, is another channel."""
-        early = [n for n, life in peer.early.items() if life == peer.heard_life]
-        if not peer.heard_life or not (peer.heard_n or early):
-            return
-        self.ended[peer.heard_life] = peer.heard_n, early
-        if len(self.ended) > ENDED_CHANNELS:
+        for life in dict.fromkeys([peer.heard_life, *peer.early.values()]):
+            last, _ = self.ended.get(life, (0, []))
+            if life == peer.heard_life:
+                last = peer.heard_n
+            early = [n for n, its_life in peer.early.items() if its_life == life]
+            if last or early:
+                self.ended[life] = last, early
+        while len(self.ended) > ENDED_CHANNELS:
             del self.ended[next(iter(self.ended))]
         if self.hub.ledger is not None:
             lines = []
@@ -174,8 +177,8 @@ class Peers:
     def recall_channels(self, text: str) -> None:
         """What end_channel() has noted."""
         for line in text.splitlines():
-            life, last, *early = line.split(" ")
-            self.ended[life] = int(last), [int(n) for n in early]
+            words = line.split(" ")
+            self.ended[words[0]] = int(words[1]), [int(n) for n in words[2:]]
 
     def _came_before(self, life: str, n: int) -> bool:
         last, early = self.ended.get(life, (0, []))

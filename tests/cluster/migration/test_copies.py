@@ -418,6 +418,13 @@ class TakenTests(Case):
         self.b.copy("c", "c1", 3, b"3")
         self.assertEqual(self.came(), [b"1", b"3"])
 
+    def test_two_copies_of_what_a_node_has_that_never_sent_any(self) -> None:
+        self.start()
+        self.b.copy("c", "c1", 3, b"3")
+        self.c.say(parcels.LEAVE)
+        self.b.copy("c", "c1", 3, b"3")
+        self.assertEqual(self.came(), [b"3"])
+
     def test_a_copy_of_what_came_before_a_node_has_lost_its_store(self) -> None:
         self.start()
         self.c.publish(b"1")
