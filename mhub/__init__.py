@@ -1,6 +1,6 @@
 """mhub: an MQTT broker on Twisted.
 
-The rooms of the house; `docs/architecture.md` walks a message through them.
+The packages; `docs/architecture.md` walks a message through them.
 
     wire      bytes <-> packets                          sans-I/O, compiled
     core      sessions, routing, retained, wills         sans-I/O, compiled

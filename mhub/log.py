@@ -21,7 +21,7 @@ _OUTLET: Final[Any] = FilteringLogObserver(_PUBLISHER, [_LEVELS])
 
 
 def logger(name: str, node: str = "") -> Logger:
-    """The logger of one part of mhub, as `net` or `auth`; of a node that is stood in for here."""
+    """The logger of one part of mhub, as `net` or `auth`; of a node that is taken over here."""
     whose = f" for {node}" if node else ""
     return Logger(namespace=f"mhub.{name}{whose}", observer=_OUTLET)
 

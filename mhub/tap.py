@@ -2,7 +2,7 @@
 
 configuration -> hub (core) -> net service (listeners)
                      |          cluster service (peers)
-                 keeper -> store, and those of nodes that this one stands in for
+                 writer -> store, and those of nodes that this one takes over from
 
 The listeners are bound while the process may still do that, and opened when the store has given the
 hub what it had.
@@ -23,14 +23,14 @@ from twisted.python import usage
 
 from mhub import __version__, build
 from mhub.auth.scram import METHOD, ScramMethod
+from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
-from mhub.cluster.standin import Place, StandIns
 from mhub.config import ConfigError, Settings, load, parse
 from mhub.control.connection import Command, Say
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.hub import Hub, HubSettings
-from mhub.core.ledger import Ledger
+from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.log import logger, set_level
 from mhub.net.listen import ListenError
@@ -38,8 +38,8 @@ from mhub.net.report import Report
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
 from mhub.store.contract import Store, StoreBroken, StoreTaken
-from mhub.store.keeper import Keeper
 from mhub.store.make import make_shared, make_store
+from mhub.store.writer import StoreWriter
 
 
 class Commands:
@@ -144,11 +144,11 @@ class Broker(MultiService):
                 reactor,
                 required=settings.control.required,
             ).setServiceParent(self)
-        self.keeper: Keeper | None = None
-        self.stand_ins: StandIns | None = None
+        self.writer: StoreWriter | None = None
+        self.failovers: Failovers | None = None
         self._gives_up = False
         if settings.store.kind != "memory":
-            self.keeper = Keeper(
+            self.writer = StoreWriter(
                 self._make_store(),
                 self.hub,
                 reactor,
@@ -163,10 +163,10 @@ class Broker(MultiService):
         if cluster is None or self.cluster is None or not settings.store.is_shared:
             return make_store(settings, self._reactor)
         store = make_shared(settings, self._reactor, self._taken)
-        if cluster.stand_in and cluster.sessions:
+        if cluster.failover and cluster.sessions:
             wanted = hub_settings(settings)
             wanted.sys_interval_s = 0.0  # `$SYS` is this node's own
-            self.stand_ins = StandIns(
+            self.failovers = Failovers(
                 Place(
                     settings,
                     self.cluster,
@@ -195,19 +195,19 @@ class Broker(MultiService):
 
     async def _open(self) -> None:
         """Let clients in, once what they left here is back."""
-        if self.keeper is not None:
+        if self.writer is not None:
             store = self._settings.store
             epoch = time.time() - time.monotonic()
-            ledger = Ledger(epoch, store.queue_window, store.max_pending_bytes)
+            journal = Journal(epoch, store.queue_window, store.max_pending_bytes)
             try:
-                await self.keeper.open(time.time(), ledger, self._limits_of)
+                await self.writer.open(time.time(), journal, self._limits_of)
             except StoreBroken as error:
                 self._give_up(error)
                 return
             except CancelledError:  # stopped meanwhile
                 return
-        if self.stand_ins is not None:
-            await self.stand_ins.start()
+        if self.failovers is not None:
+            await self.failovers.start()
         if self.cluster is not None:
             try:
                 await self.cluster.join()
@@ -231,8 +231,8 @@ class Broker(MultiService):
             return
         if self.cluster is not None:
             self.cluster.node.close()
-        if self.keeper is not None:
-            self.keeper.give_up()
+        if self.writer is not None:
+            self.writer.give_up()
         self._give_up(
             f"this node was taken for dead, and another one has taken over its sessions: it stops,"
             f" and can be started again. {error}"
@@ -258,12 +258,12 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         await super().stopService()
-        if self.stand_ins is not None:
-            await self.stand_ins.stop()
+        if self.failovers is not None:
+            await self.failovers.stop()
         if self.cluster is not None:
             await self.cluster.stopService()
-        if self.keeper is not None:
-            await self.keeper.close(self._settings.net.shutdown_timeout_s)
+        if self.writer is not None:
+            await self.writer.close(self._settings.net.shutdown_timeout_s)
 
     def _catch_signals(self) -> None:
         """In the place of the reactor's handlers: twistd would end by the signal that stops it."""
@@ -276,8 +276,8 @@ class Broker(MultiService):
         cluster = self.cluster
         assert cluster is not None
         self.net.close_listeners()
-        if self.stand_ins is not None:
-            await self.stand_ins.stop()
+        if self.failovers is not None:
+            await self.failovers.stop()
         result = await cluster.leave(say)
         self._log.info("left the cluster, stopping")
         self._reactor.callLater(0.5, self._reactor.stop)

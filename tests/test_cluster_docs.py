@@ -5,7 +5,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import TestCase
 
-from mhub.cluster import member, parcels
+from mhub.cluster import frames, member
 from mhub.cluster.contract import PROTOCOL
 from mhub.core.hlc import Clock
 from mhub.core.peer import PeerLimits
@@ -34,8 +34,8 @@ class PeerProtocolTests(TestCase):
     def setUp(self) -> None:
         self.text = (DOCS / "peer-protocol.md").read_text("utf-8")
 
-    def test_names_every_parcel(self) -> None:
-        kinds = {name: getattr(parcels, name) for name in dir(parcels) if name.isupper()}
+    def test_names_every_frame(self) -> None:
+        kinds = {name: getattr(frames, name) for name in dir(frames) if name.isupper()}
         rows = re.findall(r"^\| (\d+) \| ([A-Z]+) \|", self.text, re.M)
         self.assertEqual({name: int(kind) for kind, name in rows}, kinds)
 

@@ -830,11 +830,11 @@ class ClusterTests(ConfigCase):
         redis = '\n[store]\nkind = "redis"\n'
         (warning,) = self.settings(self.cluster("takeover_timeout_s = 4") + redis).warnings
         self.assertIn("5: cluster.takeover_timeout_s: a CONNECT does not wait until", warning)
-        self.assertIn("that takes 5s, or set stand_in = false", warning)
+        self.assertIn("that takes 5s, or set failover = false", warning)
         for keys, store in (
             ("takeover_timeout_s = 5", redis),
             ("takeover_timeout_s = 4", ""),
-            ("takeover_timeout_s = 4\nstand_in = false", redis),
+            ("takeover_timeout_s = 4\nfailover = false", redis),
             ("takeover_timeout_s = 4\nsessions = false", redis),
         ):
             self.assertEqual(self.settings(self.cluster(keys) + store).warnings, ())

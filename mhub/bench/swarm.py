@@ -266,7 +266,7 @@ class Swarm:
             self._not_mqtt(link, fault, data)
             return
         if not was_up:
-            self._greeted(link)
+            self._accepted(link)
         if client.goodbye:
             self._lost(link, None)
             return
@@ -284,7 +284,7 @@ class Swarm:
             link.client.goodbye = websocket.closed
         return data
 
-    def _greeted(self, link: Link) -> None:
+    def _accepted(self, link: Link) -> None:
         client = link.client
         if client.refused:
             raise BenchError(

@@ -3,7 +3,7 @@
     Dialer.dial(address)                  the node wants a link
     Ends.hello() / Ends.refusal(hello)    each side shows who it is, and is taken or told why not
     Ends.opened(channel, hello)           both are content: from here on
-    Channel.send() / Ends.received()      parcels, in their order, until
+    Channel.send() / Ends.received()      frames, in their order, until
     Ends.lost(channel) / Channel.close()  the channel ends
 
 In production the other side of this is Perspective Broker (`mhub.cluster.link`), in the simulation
@@ -29,7 +29,7 @@ class Channel(Protocol):
     """The other end's, for the log."""
 
     def send(self, kind: int, body: bytes) -> None:
-        """A parcel; returns at once.  It arrives after all that were sent before, or never."""
+        """A frame; returns at once.  It arrives after all that were sent before, or never."""
 
     def close(self, text: str) -> None:
         """End it, for the reason that the text gives to both logs; lost() is not called."""
@@ -51,7 +51,7 @@ class Ends(Protocol):
         """A link is up: both sides have proven themselves and were content."""
 
     def received(self, channel: Channel, kind: int, body: bytes) -> None:
-        """A parcel came."""
+        """A frame came."""
 
     def lost(self, channel: Channel, text: str) -> None:
         """A channel ended without close() having been called here."""

@@ -12,9 +12,9 @@ had not heard of it.
 
 from typing import TYPE_CHECKING, Any, Final
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
+from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import Member
-from mhub.cluster.parcels import pack, unpack
 from mhub.core.peer import read_record, record_of
 from mhub.core.retained import bucket_of
 from mhub.wire.publish import Publish
@@ -36,7 +36,7 @@ class Fill:
         member.asking = []
         member.index = None
         sums = self._node.hub.retained.sums
-        self._node.send(member, parcels.SUMS, pack(sums=sums))
+        self._node.send(member, frames.SUMS, pack(sums=sums))
 
     def sums(self, member: Member, body: bytes) -> None:
         ours = self._node.hub.retained.sums or []
@@ -56,7 +56,7 @@ class Fill:
             return
         known = [[m.topic, m.stamp] for m in self._known(member, buckets)]
         left = len(member.asking)
-        self._node.send(member, parcels.HAVE, pack(buckets=buckets, known=known, left=left))
+        self._node.send(member, frames.HAVE, pack(buckets=buckets, known=known, left=left))
 
     def _known(self, member: Member, buckets: list[int]) -> list[Publish]:
         """What is here of some buckets: as it was when the first were asked for.
@@ -83,11 +83,11 @@ class Fill:
                 part.append(record)
                 size += len(record)
                 if size >= PART_BYTES:
-                    self._node.send(member, parcels.RETAINED, b"".join(part))
+                    self._node.send(member, frames.RETAINED, b"".join(part))
                     part, size = [], 0
         if part:
-            self._node.send(member, parcels.RETAINED, b"".join(part))
-        self._node.send(member, parcels.FILLED, b"{}")
+            self._node.send(member, frames.RETAINED, b"".join(part))
+        self._node.send(member, frames.FILLED, b"{}")
         if not said["left"] and not member.asking:
             member.index = None
 

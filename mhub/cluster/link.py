@@ -1,8 +1,8 @@
 """Links: Perspective Broker connections between nodes, and what the node sees of them.
 
-    dial or accept -> Login, both ways -> Ends.opened -> parcels -> Ends.lost, or Channel.close
+    dial or accept -> Login, both ways -> Ends.opened -> frames -> Ends.lost, or Channel.close
 
-A parcel is one PB call without an answer, or several for a body that is larger than a part.  A
+A frame is one PB call without an answer, or several for a body that is larger than a part.  A
 connection ends by `close`, which tells the other side why; whoever was told hangs up, so that the
 text is not lost with the connection.  How a connection ended is logged here, by both sides; only
 of those that could not even be made does nobody but the node hear.
@@ -59,7 +59,7 @@ class LinkSettings:
     tls: TlsFiles | None = None
     connect_timeout_s: float = 5.0
     login_timeout_s: float = 5.0
-    max_parcel_bytes: int = 320 * 1024 * 1024
+    max_frame_bytes: int = 320 * 1024 * 1024
     max_strangers: int = 64
     """How many connections there may be at a time that have not logged in."""
 
@@ -75,16 +75,16 @@ class Link:
     """One connection, from its first byte to its last: to the node a Channel, to the other side an
     object.  The same object stands at both ends.
 
-        begin()              the dialler is content: from here on both sides may send parcels
-        part(body)           the next piece of a large parcel
-        parcel(kind, body)   a parcel, or the last piece of one
+        begin()              the dialler is content: from here on both sides may send frames
+        part(body)           the next piece of a large frame
+        frame(kind, body)   a frame, or the last piece of one
         close(text)          it is over, for this reason; hang up
     """
 
     calls: ClassVar[dict[bytes, tuple[type, ...]]] = {
         b"begin": (),
         b"part": (bytes,),
-        b"parcel": (int, bytes),
+        b"frame": (int, bytes),
         b"close": (bytes,),
     }
 
@@ -115,7 +115,7 @@ class Link:
             for at in range(0, last, PART):
                 self._broker.cast(_LINK, b"part", body[at : at + PART])
             body = body[last:]
-        self._broker.cast(_LINK, b"parcel", kind, body)
+        self._broker.cast(_LINK, b"frame", kind, body)
 
     def close(self, text: str) -> None:
         before, self._state = self._state, _State.OVER
@@ -165,11 +165,11 @@ class Link:
             return
         self._parts.append(body)
         self._joined_bytes += len(body)
-        if self._joined_bytes > self._links.settings.max_parcel_bytes:
+        if self._joined_bytes > self._links.settings.max_frame_bytes:
             self._parts.clear()
-            self.fail(f"a parcel of more than {self._links.settings.max_parcel_bytes} bytes")
+            self.fail(f"a frame of more than {self._links.settings.max_frame_bytes} bytes")
 
-    def remote_parcel(self, kind: int, body: bytes) -> None:
+    def remote_frame(self, kind: int, body: bytes) -> None:
         if not self._listening():
             return
         if self._parts:
@@ -226,7 +226,7 @@ class Link:
 
     def _listening(self) -> bool:
         if self._state is _State.LOGIN:
-            raise ProtocolError("a parcel before the login")
+            raise ProtocolError("a frame before the login")
         return self._state is _State.OPEN
 
     def _open(self) -> None:

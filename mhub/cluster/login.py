@@ -122,7 +122,7 @@ class Login:
     """Both sides of the exchange.  It stays as it is from version to version, so that nodes that
     do not understand each other can say so: what may change is within the hellos and after `begin`.
 
-        dialler  -> root.greet(nonce, hello)    32 fresh bytes; Ends.hello(), at most 30 KiB
+        dialler  -> root.challenge(nonce, hello)    32 fresh bytes; Ends.hello(), at most 30 KiB
         listener -> (nonce, hello)              the same of the other side
         dialler  -> root.prove(proof)
         listener -> (proof)                     if that of the dialler is right and it is welcome
@@ -150,11 +150,11 @@ class Login:
         """The dialler's side; `root` is the listener's Entrance."""
         try:
             nonce, hello = secrets.token_bytes(_NONCE_BYTES), party.hello()
-            match await root.callRemote("greet", nonce, hello):
+            match await root.callRemote("challenge", nonce, hello):
                 case (bytes(theirs), bytes(their_hello)) if len(theirs) == _NONCE_BYTES:
                     transcript = Transcript(nonce, theirs, hello, their_hello)
                 case _:
-                    return party.fail("an answer to greet() that is none")
+                    return party.fail("an answer to challenge() that is none")
             party.met(their_hello)
             match await root.callRemote("prove", transcript.proof(DIALLER, self._secret)):
                 case (bytes(shown),):
@@ -190,7 +190,10 @@ def stumbled(party: Party) -> None:
 class Entrance:
     """The listener's side: all that a stranger can call."""
 
-    calls: ClassVar[dict[bytes, tuple[type, ...]]] = {b"greet": (bytes, bytes), b"prove": (bytes,)}
+    calls: ClassVar[dict[bytes, tuple[type, ...]]] = {
+        b"challenge": (bytes, bytes),
+        b"prove": (bytes,),
+    }
 
     def __init__(self, login: Login, party: Party) -> None:
         self._login = login
@@ -198,9 +201,9 @@ class Entrance:
         self._transcript: Transcript | None = None
         self._used = False
 
-    def remote_greet(self, nonce: bytes, hello: bytes) -> tuple[bytes, bytes]:
+    def remote_challenge(self, nonce: bytes, hello: bytes) -> tuple[bytes, bytes]:
         if self._used or self._transcript is not None or len(nonce) != _NONCE_BYTES:
-            raise pb.ProtocolError("a greeting that is not one")
+            raise pb.ProtocolError("a challenge that is not one")
         party = self._party
         transcript = Transcript(nonce, secrets.token_bytes(_NONCE_BYTES), hello, party.hello())
         self._transcript = transcript
@@ -210,7 +213,7 @@ class Entrance:
     def remote_prove(self, shown: bytes) -> Deferred[tuple[bytes, ...]]:
         transcript, self._transcript = self._transcript, None
         if transcript is None:
-            raise pb.ProtocolError("a proof without a greeting")
+            raise pb.ProtocolError("a proof without a challenge")
         self._used = True
         return Deferred.fromCoroutine(self._prove(transcript, shown))
 

@@ -21,14 +21,14 @@ class Member:
         self.address = ""
         self.version = ""
         self.instance = ""  # of its process, so that a restart is noticed
-        self.host = ""  # the node in whose process it is, if that stands in for it
+        self.host = ""  # the node in whose process it is, if that takes over from it
         self.shared_store = ""  # of which store another node could take over what it has
         self.state = DOWN
         self.since = now
         self.note = ""  # why it is in this state
         self.channel: Channel | None = None
         self.gone_at = now  # since when there is no link
-        self.greeted = False
+        self.resumed = False
         self.heard_at = now
         self.pinged_at = 0.0
         self.latency_s = -1.0

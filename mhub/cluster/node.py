@@ -1,13 +1,13 @@
 """This node in the cluster: whom it knows, the links it has, and who looks after what crosses them.
 
-    links     opened() -> GREET both ways -> the peer is up; lost() or silence -> down -> dead
+    links     opened() -> RESUME both ways -> the peer is up; lost() or silence -> down -> dead
     Tables    what each node wants and has (routes, clients)
     Fill      retained messages: what the other side has and we do not
     Claims    one owner for each session, and session migration
     Drain     sessions of a node that leaves
 
 Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
-source, and parcels go to channels (`mhub.cluster.contract`).  So the same node runs on Perspective
+source, and frames go to channels (`mhub.cluster.contract`).  So the same node runs on Perspective
 Broker and in the simulation.
 """
 
@@ -15,21 +15,21 @@ from collections.abc import Callable
 from random import Random
 from typing import Any, Final
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.contract import OLDEST, PROTOCOL, Channel, Dialer
 from mhub.cluster.dials import Dials
 from mhub.cluster.fill import Fill
+from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
 from mhub.cluster.migration.claims import Claims
 from mhub.cluster.offers import Offers
-from mhub.cluster.parcels import pack, unpack
 from mhub.cluster.tables import Tables
 from mhub.core.connection import Connection
 from mhub.core.hub import Hub
-from mhub.core.journal import Row
 from mhub.core.limits import Limits
 from mhub.core.peer import Entry, Peer
 from mhub.core.peers import Peers
+from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.wire.errors import ProtocolFault
 
@@ -37,7 +37,7 @@ LOOK_S: Final = 10.0
 """How often a node looks for sessions that should be elsewhere."""
 
 SHARED_STORE: Final = "store/"
-"""Notes of who can be stood in for begin so."""
+"""Notes of who can be taken over begin so."""
 
 PAST: Final = 1000
 """So many processes are remembered whose place another one of the same node has taken."""
@@ -52,7 +52,7 @@ class NodeSettings:
         self.instance = ""  # of this process
         self.protocol = PROTOCOL
         self.oldest = OLDEST
-        self.host = ""  # the node whose process this is, if that stands in for this one
+        self.host = ""  # the node whose process this is, if that takes over from this one
         self.shared_store = ""  # who has the same word can take over what this node stores
         self.heartbeat_s = 1.0
         self.suspect_s = 3.0
@@ -95,30 +95,30 @@ class Node:
         self.claims = Claims(self)
         self.offers = Offers(self)
         self._handlers: dict[int, Callable[[Member, bytes], None]] = {
-            parcels.GREET: self._greeted,
-            parcels.PING: self._pinged,
-            parcels.PONG: self._ponged,
-            parcels.MEMBERS: self._told_of_members,
-            parcels.LEAVE: self._left,
-            parcels.TABLE: self.tables.heard,
-            parcels.AGAIN: self.tables.again,
-            parcels.SUMS: self.fill.sums,
-            parcels.HAVE: self.fill.have,
-            parcels.RETAINED: self.fill.retained,
-            parcels.FILLED: self.fill.filled,
-            parcels.OFFER: self.offers.made,
-            parcels.CUT: self.claims.cuts.on_cut,
-            parcels.SWITCHED: self.claims.cuts.on_switched,
-            parcels.ACCEPT: self.claims.exchange.on_accept,
-            parcels.SESSION: self.claims.exchange.on_session,
-            parcels.ENTRIES: self.claims.exchange.on_entries,
-            parcels.PENDING: self.claims.exchange.on_pending,
-            parcels.MORE: self.claims.exchange.on_more,
-            parcels.END: self.claims.exchange.on_end,
-            parcels.DONE: self.claims.exchange.on_done,
-            parcels.REFUSED: self.claims.exchange.on_refused,
-            parcels.ASK: self.claims.exchange.on_ask,
-            parcels.UNKNOWN: self.claims.exchange.on_unknown,
+            frames.RESUME: self._resumed,
+            frames.PING: self._pinged,
+            frames.PONG: self._ponged,
+            frames.MEMBERS: self._told_of_members,
+            frames.LEAVE: self._left,
+            frames.TABLE: self.tables.heard,
+            frames.AGAIN: self.tables.again,
+            frames.SUMS: self.fill.sums,
+            frames.HAVE: self.fill.have,
+            frames.RETAINED: self.fill.retained,
+            frames.FILLED: self.fill.filled,
+            frames.OFFER: self.offers.made,
+            frames.CUT: self.claims.cuts.on_cut,
+            frames.SWITCHED: self.claims.cuts.on_switched,
+            frames.ACCEPT: self.claims.exchange.on_accept,
+            frames.SESSION: self.claims.exchange.on_session,
+            frames.ENTRIES: self.claims.exchange.on_entries,
+            frames.PENDING: self.claims.exchange.on_pending,
+            frames.MORE: self.claims.exchange.on_more,
+            frames.END: self.claims.exchange.on_end,
+            frames.DONE: self.claims.exchange.on_done,
+            frames.REFUSED: self.claims.exchange.on_refused,
+            frames.ASK: self.claims.exchange.on_ask,
+            frames.UNKNOWN: self.claims.exchange.on_unknown,
         }
 
     @property
@@ -201,7 +201,7 @@ class Node:
             self._unlink(member, "another link takes its place")
         member.channel = channel
         self.channels[channel] = member
-        member.greeted = False
+        member.resumed = False
         member.has_table = False
         member.filled = False
         member.stale = None
@@ -217,7 +217,7 @@ class Node:
         self._turn(member, SYNCING, "")
         peer = member.peer
         channel.send(
-            parcels.GREET,
+            frames.RESUME,
             pack(
                 life=peer.life,
                 heard=[peer.heard_life, peer.capped(peer.safe_n)],
@@ -227,11 +227,11 @@ class Node:
         self._end_turn()
 
     def _shares_store(self, member: Member, word: str) -> None:
-        """Whether it can be stood in for, also after a restart of this node."""
+        """Whether it can be taken over, also after a restart of this node."""
         if word != member.shared_store:
             member.shared_store = word
-            if self.hub.ledger is not None:
-                self.hub.ledger.note(SHARED_STORE + member.name, word)
+            if self.hub.journal is not None:
+                self.hub.journal.note(SHARED_STORE + member.name, word)
 
     def _is_past(self, instance: str) -> None:
         """A process that was taken for dead and is not must not take the place of the new one:
@@ -272,37 +272,37 @@ class Node:
         try:
             self._dispatch(member, kind, body, now)
         except (ProtocolFault, KeyError, TypeError, ValueError, IndexError) as error:
-            text = f"a parcel of kind {kind} cannot be understood: {error}"
+            text = f"a frame of kind {kind} cannot be understood: {error}"
             channel.close(text)
             self._unlink(member, text)
         self._end_turn()
 
     def _dispatch(self, member: Member, kind: int, body: bytes, now: float) -> None:
-        if not member.greeted and kind != parcels.GREET:
-            raise ValueError("it comes before the greeting")
-        if kind == parcels.PUBLISHES:
+        if not member.resumed and kind != frames.RESUME:
+            raise ValueError("it comes before RESUME")
+        if kind == frames.PUBLISHES:
             member.peer.take(body, now)
-        elif kind == parcels.CONFIRM:
+        elif kind == frames.CONFIRM:
             member.peer.confirmed(body)
         else:
             handler = self._handlers.get(kind)
             if handler is not None:  # a newer release may have more kinds
                 handler(member, body)
 
-    def _greeted(self, member: Member, body: bytes) -> None:
+    def _resumed(self, member: Member, body: bytes) -> None:
         said = unpack(body)
         life, n = said["heard"]
         instance, number = said["table"]
         channel = member.channel
         assert channel is not None
-        member.greeted = True
+        member.resumed = True
         peer = member.peer
         peer.linked(channel, str(life), int(n), str(said["life"]))
         self.peers.restore_routes(peer)
         self.claims.linked(member)
         self.tables.begin(member, str(instance), int(number))
         self.fill.begin(member)
-        self.send(member, parcels.MEMBERS, pack(members=self._known()))
+        self.send(member, frames.MEMBERS, pack(members=self._known()))
         self.log(f"node {member.name} is linked, at {channel.address}")
 
     def _unlink(self, member: Member, text: str, state: str = DOWN) -> None:
@@ -312,7 +312,7 @@ class Node:
         del self.channels[channel]
         member.channel = None
         member.gone_at = self.hub.now
-        member.greeted = False
+        member.resumed = False
         member.latency_s = -1.0
         member.peer.unlinked()
         self._dials.lost(member.name, self.hub.now)
@@ -326,7 +326,7 @@ class Node:
             self.log(f"node {member.name} {said}" + (f": {text}" if text else ""))
 
     def send(self, member: Member, kind: int, body: bytes) -> None:
-        if member.channel is not None and member.greeted:
+        if member.channel is not None and member.resumed:
             member.channel.send(kind, body)
 
     def settled(self, member: Member) -> None:
@@ -369,10 +369,10 @@ class Node:
             member.peer.be_impatient()
         if now - member.pinged_at >= settings.heartbeat_s:
             member.pinged_at = now
-            self.send(member, parcels.PING, pack(at=now))
+            self.send(member, frames.PING, pack(at=now))
 
     def _pinged(self, member: Member, body: bytes) -> None:
-        self.send(member, parcels.PONG, body)
+        self.send(member, frames.PONG, body)
 
     def _ponged(self, member: Member, body: bytes) -> None:
         member.latency_s = max(self.hub.now - float(unpack(body)["at"]), 0.0)
@@ -417,7 +417,7 @@ class Node:
         if new:
             for other in self.channels.values():
                 if other is not member:
-                    self.send(other, parcels.MEMBERS, pack(members=self._known()))
+                    self.send(other, frames.MEMBERS, pack(members=self._known()))
 
     def addresses(self) -> list[str]:
         """Where nodes may be, this one among them."""
@@ -428,7 +428,7 @@ class Node:
         return name in self._known()
 
     def can_be_replaced(self, member: Member) -> bool:
-        """Whether another node could stand in for it, when it is not there."""
+        """Whether another node could take over from it, when it is not there."""
         word = self.settings.shared_store
         return word != "" and member.shared_store == word
 
@@ -443,7 +443,7 @@ class Node:
         return all(self._dials.tried(a) for a in self.seeds if a != self.settings.address)
 
     def complete(self) -> bool:
-        """Whether it has what all have, also those whom somebody will stand in for.
+        """Whether it has what all have, also those whom somebody will take over from.
 
         Others may have forgotten this node, as it had nothing when it was gone.  Where sessions are
         by now it learns from those that have them, and messages that come before would miss them.
@@ -505,7 +505,7 @@ class Node:
         """Say that we go for good."""
         self.leaving = True
         for channel, member in list(self.channels.items()):
-            self.send(member, parcels.LEAVE, b"{}")
+            self.send(member, frames.LEAVE, b"{}")
             channel.close("this node has left the cluster")
             self._unlink(member, "this node has left the cluster")
 

@@ -7,9 +7,9 @@ goes to it as any other does.
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
+from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import Member
-from mhub.cluster.parcels import pack, unpack
 from mhub.core.session import Session
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Offers:
                 member = members[index % len(members)]
                 room -= 1
                 self._made[client_id] = member.name
-                self._node.send(member, parcels.OFFER, pack(client=client_id))
+                self._node.send(member, frames.OFFER, pack(client=client_id))
 
     def made(self, member: Member, body: bytes) -> None:
         """A node offers a session to this one."""

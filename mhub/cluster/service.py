@@ -1,7 +1,7 @@
 """The node as a Twisted service: its clock, its links, where it looks for others, and its end.
 
 join()   once the store is open: listen for peers, look for them, and be complete
-enter()  the same for a node that another one stands in for: it only calls others
+enter()  the same for a node that another one takes over from: it only calls others
 leave()  hand over what is here and go, while others go on
 status   what `mhub cluster` shows
 """
@@ -60,7 +60,7 @@ class ClusterService(Service):
         wake: Callable[[], None],
         host: "ClusterService | None" = None,
     ) -> None:
-        """`host` is the node in whose process this one is, if that stands in for it."""
+        """`host` is the node in whose process this one is, if that takes over from it."""
         self._settings = settings
         self._hub = hub
         self._reactor = reactor
@@ -249,7 +249,7 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
     peer = member.peer
     failures, wait_s = node.outlook(member, now)
     host = member.host if member.channel is not None else ""
-    note = f"node {host} stands in for it" if host and not member.note else member.note
+    note = f"node {host} takes over from it" if host and not member.note else member.note
     return {
         "node": member.name,
         "host": host,

@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
+from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import Member
-from mhub.cluster.parcels import pack, unpack
 from mhub.core.peers import CLIENT
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
 
 PART: Final = 2000
-"""Names in one parcel."""
+"""Names in one frame."""
 
 
 class Tables:
@@ -49,10 +49,10 @@ class Tables:
         at = peer.told
         for part in _parts([change.name, change.value] for change in changes):
             to = at + len(part)
-            self._node.send(member, parcels.TABLE, pack(at=at, to=to, set=part))
+            self._node.send(member, frames.TABLE, pack(at=at, to=to, set=part))
             at = to
         if not changes:
-            self._node.send(member, parcels.TABLE, pack(at=at, to=at, set=[]))
+            self._node.send(member, frames.TABLE, pack(at=at, to=at, set=[]))
         peer.told = peers.number
 
     def _tell_all(self, member: Member) -> None:
@@ -62,7 +62,7 @@ class Tables:
             to = peers.number if index == len(parts) - 1 else -1
             at = -1 if index else -2  # the first of them, and others
             body = pack(at=at, to=to, set=part, number=peers.number)
-            self._node.send(member, parcels.TABLE, body)
+            self._node.send(member, frames.TABLE, body)
         member.peer.told = peers.number
         member.peer.knows = 0
 
@@ -85,7 +85,7 @@ class Tables:
             member.stale = dict.fromkeys(peer.routes)
             member.stale.update({CLIENT + client_id: None for client_id in peer.clients})
         elif at >= 0 and at != peer.table_heard:
-            self._node.send(member, parcels.AGAIN, b"{}")
+            self._node.send(member, frames.AGAIN, b"{}")
             return
         peers = self._node.peers
         stale = member.stale

@@ -152,7 +152,7 @@ class ClusterSettings:
     takeover_timeout_s: float = setting(
         Seconds(0.1, 3600), 10.0, "How long a CONNECT waits for the session from another node."
     )
-    stand_in: bool = setting(
+    failover: bool = setting(
         Boolean(),
         True,
         'With `store.kind = "redis"`: whether this node takes over what a node that is gone has in'

@@ -34,8 +34,8 @@ from mhub.core.limits import Limits
 BROKER_KEYS: Final = keys_of(BrokerLimits)
 STORE_KEYS: Final = keys_of(StoreSettings)
 
-STAND_IN_S: Final = 2.0
-"""How long a node that stands in for another one may take, once it may."""
+FAILOVER_S: Final = 2.0
+"""How long a node that takes over from another one may take, once it may."""
 
 TOP: Final[dict[str, Key[Any]]] = {
     "listeners": Key(
@@ -216,12 +216,12 @@ def _warn_of_impatience(settings: Settings, place: Place) -> None:
     cluster = settings.cluster
     if cluster is None or not settings.store.is_shared:
         return
-    stands_in = cluster.stand_in and cluster.sessions
-    if stands_in and cluster.takeover_timeout_s < LEASE_S + STAND_IN_S:
+    fails_over = cluster.failover and cluster.sessions
+    if fails_over and cluster.takeover_timeout_s < LEASE_S + FAILOVER_S:
         place.report.warn(
             place.at("cluster").at("takeover_timeout_s").path,
-            f"a CONNECT does not wait until another node stands in for one that is gone:"
-            f" that takes {show_duration(LEASE_S + STAND_IN_S)}, or set stand_in = false",
+            f"a CONNECT does not wait until another node takes over from one that is gone:"
+            f" that takes {show_duration(LEASE_S + FAILOVER_S)}, or set failover = false",
         )
 
 

@@ -21,9 +21,9 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     subscribing SUBSCRIBE, UNSUBSCRIBE
     retained    retained messages
     fields      the fields of a record, written down once
-    journal     what a store keeps, as records and batches of changes
+    records     what a store keeps, as records and batches of changes
     codec       records as bytes, for what carries them to another node
-    ledger      what changed since the last batch, and what may not be said before it is safe
+    journal      what changed since the last batch, and what may not be said before it is safe
     hlc         the cluster's clock
     peer        another node: the line of messages to it and from it
     peers       all of them: what they are told, and which of them a message is for

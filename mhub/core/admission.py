@@ -236,12 +236,12 @@ class Admission:
         if keepalive_s:
             hub.wheel.arm(connection, hub.now + 1.5 * keepalive_s)
         connection.state = READY
-        if hub.ledger is not None and (stored or expiry_s):
+        if hub.journal is not None and (stored or expiry_s):
             if session.sid or expiry_s:
-                hub.ledger.session(session)
+                hub.journal.session(session)
                 if session.state_lost:
-                    hub.ledger.note(STATE_LOST + session.client_id, "1")
-            connection.mute(hub.ledger.mark())
+                    hub.journal.note(STATE_LOST + session.client_id, "1")
+            connection.hold_output(hub.journal.mark())
         if packet.version < V5:
             # MQTT 3.1 has no Session Present.
             connection.write(encode.connack_v3(present and packet.version != V31, 0))

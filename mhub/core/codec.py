@@ -20,7 +20,7 @@ from operator import attrgetter
 from typing import Any, Final, Generic, TypeVar
 
 from mhub.core.fields import BODY, DATA, FLAG, TEXT, TIME, Shape
-from mhub.core.journal import (
+from mhub.core.records import (
     DELIVERY,
     MESSAGE,
     SCHEMA,

@@ -3,7 +3,7 @@
     receive(data, now)   everything that one read brought; cuts it into packets and acts on each
     out                  frames that wait for the end of the turn, when the hub flushes them at once
     blocked              the socket takes no more: publishes wait in the session's queue meanwhile
-    held                 frames that promise something which is not safe in the store yet
+    deferred                 frames that promise something which is not safe in the store yet
 
 States: NEW -> (AUTHENTICATING ->) (WAITING ->) READY -> CLOSED.  WAITING is for the session, which
 another node has.  A fault of the peer ends in fail(): the reason
@@ -14,7 +14,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mhub.core import frames
-from mhub.core.ledger import Held, Keeping
+from mhub.core.journal import AckTracker, DeferredFrame
 from mhub.core.limits import Limits
 from mhub.core.ports import Exchange, Outlet
 from mhub.core.timers import Timed
@@ -41,10 +41,10 @@ FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
 PROGRESS: Final = 1024
 """So many bytes of an unfinished packet are a sign of life, as a whole packet is."""
 
-HELD_BYTES: Final = 64 * 1024
+UNREAD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
 
-HELD_MOST: Final = 1000
+DEFERRED_MOST: Final = 1000
 """Promises that wait for the store; beyond, nothing more is read from the client."""
 
 ENOUGH: Final = 1024 * 1024
@@ -117,9 +117,11 @@ class Connection(Timed):
         self.out_bytes = 0  # of the messages in `out`
         self.dirty = False
         self.blocked = False
-        self.held_bytes = 0
-        self.held: deque[Held] | None = None
-        self.muted_until = 0  # nothing leaves before this batch is safe; 0: nothing to wait for
+        self.unread_bytes = 0
+        self.deferred: deque[DeferredFrame] | None = None
+        self.output_held_until = (
+            0  # nothing leaves before this batch is safe; 0: nothing to wait for
+        )
         self.stalled = False  # the store is behind: its messages are put off
         self.paused = False
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
@@ -333,70 +335,70 @@ class Connection(Timed):
         self.hub.stats.packets_sent += 1
         self.out.append(frame)
         if self.blocked:
-            self.held_bytes += len(frame)
-            if self.held_bytes > HELD_BYTES:
+            self.unread_bytes += len(frame)
+            if self.unread_bytes > UNREAD_BYTES:
                 self._pause()
         else:
-            self._soil()
+            self._mark_dirty()
 
-    def promise(self, frame: bytes, after: int, keeping: Keeping | None) -> None:
+    def send_when_durable(self, frame: bytes, after: int, tracker: AckTracker | None) -> None:
         """A reply that may leave when batch `after` is safe, and its message too; in order."""
-        if self.held is None and after <= self.hub.durable:
-            if keeping is None or keeping.free(self.hub.durable):
+        if self.deferred is None and after <= self.hub.durable:
+            if tracker is None or tracker.free(self.hub.durable):
                 self.write(frame)
                 return
-        self._hold(Held(frame, b"", after, keeping))
+        self._hold(DeferredFrame(frame, b"", after, tracker))
 
-    def _hold(self, held: Held) -> None:
+    def _hold(self, deferred: DeferredFrame) -> None:
         if self.state == CLOSED:
             return
-        if self.held is None:
-            self.held = deque()
+        if self.deferred is None:
+            self.deferred = deque()
             self.hub.holding[self] = True
-        self.held.append(held)
-        if held.keeping is not None:
-            held.keeping.waiter = self
-        if len(self.held) >= HELD_MOST:
+        self.deferred.append(deferred)
+        if deferred.tracker is not None:
+            deferred.tracker.waiter = self
+        if len(self.deferred) >= DEFERRED_MOST:
             self._pause()
 
-    def mute(self, until: int) -> None:
+    def hold_output(self, until: int) -> None:
         """Nothing may leave before a batch is safe."""
         if until > self.hub.durable:
-            self.muted_until = until
+            self.output_held_until = until
             self.hub.holding[self] = True
 
     def release(self) -> None:
         """Let go what need not wait any more."""
         durable = self.hub.durable
-        if self.muted_until and self.muted_until <= durable:
-            self.muted_until = 0
-            self._soil()
+        if self.output_held_until and self.output_held_until <= durable:
+            self.output_held_until = 0
+            self._mark_dirty()
             self.hub.continue_later(self)
-        held = self.held
-        if held is not None:
-            while held and held[0].free(durable):
-                first = held.popleft()
-                if first.keeping is not None:
-                    first.keeping.waiter = None
+        deferred = self.deferred
+        if deferred is not None:
+            while deferred and deferred[0].free(durable):
+                first = deferred.popleft()
+                if first.tracker is not None:
+                    first.tracker.waiter = None
                 if first.frame[0] >> 4 == kinds.PUBLISH:
                     self._put(first.frame, first.payload)
                 else:
                     self.write(first.frame)
-            if not held:
-                self.held = None
-            if self.paused and len(held) < HELD_MOST // 2:
+            if not deferred:
+                self.deferred = None
+            if self.paused and len(deferred) < DEFERRED_MOST // 2:
                 self.hub.continue_later(self)
-        if self.held is None and not self.muted_until:
+        if self.deferred is None and not self.output_held_until:
             self.hub.holding.pop(self, None)
 
-    def _soil(self) -> None:
+    def _mark_dirty(self) -> None:
         """There is output: the end of the turn writes it."""
         if not self.dirty:
             self.dirty = True
             self.hub.dirty.append(self)
 
     def acknowledge(
-        self, kind: int, pid: int, reason: int, after: int, keeping: Keeping | None
+        self, kind: int, pid: int, reason: int, after: int, tracker: AckTracker | None
     ) -> None:
         """PUBACK, PUBREC, PUBREL or PUBCOMP, when what it says is safe."""
         if self.version < V5:
@@ -406,7 +408,7 @@ class Connection(Timed):
             frame = encode.ack_explained(kind, pid, reason, text, self.max_packet_out)
         else:
             frame = encode.ack(kind, pid, reason)
-        self.promise(frame, after, keeping)
+        self.send_when_durable(frame, after, tracker)
 
     def publish(
         self,
@@ -432,7 +434,7 @@ class Connection(Timed):
         if first != 0x30 and len(payload) >= LARGE:
             follows = len(payload)
             payload = b""
-        later = after > self.hub.durable or (after != 0 and self.held is not None)
+        later = after > self.hub.durable or (after != 0 and self.deferred is not None)
         frame = (
             frames.frame_v3(self, message, first, pid, payload, follows)
             if self.version < V5
@@ -446,7 +448,7 @@ class Connection(Timed):
         stats.publish_bytes_sent += len(message.payload)
         stats.packets_sent += 1
         if later:
-            self._hold(Held(frame, message.payload if follows else b"", after, None))
+            self._hold(DeferredFrame(frame, message.payload if follows else b"", after, None))
         else:
             self._put(frame, message.payload if follows else b"")
         return True
@@ -460,17 +462,17 @@ class Connection(Timed):
             self.large = True
             if payload:
                 self.out.append(payload)
-        self._soil()
+        self._mark_dirty()
 
     def busy(self) -> bool:
         """Whether messages have to wait: the socket is full, or there is enough for this turn."""
-        return self.blocked or self.out_bytes >= ENOUGH or self.muted_until != 0
+        return self.blocked or self.out_bytes >= ENOUGH or self.output_held_until != 0
 
     def flush(self) -> None:
         """One write for all that has gathered."""
         self.dirty = False
         out = self.out
-        if not out or self.blocked or self.muted_until:
+        if not out or self.blocked or self.output_held_until:
             return
         if self.out_bytes >= ENOUGH:
             self.hub.continue_later(self)
@@ -501,7 +503,7 @@ class Connection(Timed):
         """The outlet has room again."""
         self.hub.now = now
         self.blocked = False
-        self.held_bytes = 0
+        self.unread_bytes = 0
         self._read_on()
         self.flush()
         if self.session is not None:
@@ -523,8 +525,14 @@ class Connection(Timed):
     def _read_on(self) -> None:
         """Resume reading, unless bytes that were read still wait, or replies do."""
         put_off = self.partial is not None and len(self.partial) >= self.needed
-        held = self.held is not None and len(self.held) >= HELD_MOST
-        if self.paused and not put_off and not held and not self.blocked and self.state != CLOSED:
+        deferred = self.deferred is not None and len(self.deferred) >= DEFERRED_MOST
+        if (
+            self.paused
+            and not put_off
+            and not deferred
+            and not self.blocked
+            and self.state != CLOSED
+        ):
             self.paused = False
             self.outlet.resume()
 
@@ -554,9 +562,9 @@ class Connection(Timed):
             return
         ready = self.state == READY
         self.state = CLOSED
-        if self.muted_until:
+        if self.output_held_until:
             self.out = []  # what it says is not safe, and now it never needs to be said
-            self.muted_until = 0
+            self.output_held_until = 0
         last_words = bool(self.out)
         if not self.large:
             self.blocked = False  # the outlet buffers it: it is little, and the last
@@ -576,11 +584,11 @@ class Connection(Timed):
         self.hub.wheel.disarm(self)
         self.outlet = GONE
         self.out = []
-        if self.held is not None:
-            for held in self.held:
-                if held.keeping is not None:
-                    held.keeping.waiter = None
-            self.held = None
+        if self.deferred is not None:
+            for deferred in self.deferred:
+                if deferred.tracker is not None:
+                    deferred.tracker.waiter = None
+            self.deferred = None
         self.hub.holding.pop(self, None)
         self.partial = None
         if ready:
@@ -603,7 +611,7 @@ class Connection(Timed):
             return 0.0
         if not self.keepalive_s:
             return 0.0
-        if self.stalled or (self.held is not None and len(self.held) >= HELD_MOST):
+        if self.stalled or (self.deferred is not None and len(self.deferred) >= DEFERRED_MOST):
             self.heard_at = now  # it is not read from, so it cannot be heard
         deadline = self.heard_at + 1.5 * self.keepalive_s
         if deadline > now:

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from mhub.core.journal import DeliveryRecord
+from mhub.core.records import DeliveryRecord
 from mhub.core.shared import Group
 from mhub.wire.publish import Publish
 

@@ -1,6 +1,6 @@
 """The fields of a record, written down once.
 
-A `Shape` stands beside each record class of `mhub.core.journal` and lists its fields in order.
+A `Shape` stands beside each record class of `mhub.core.records` and lists its fields in order.
 What stores, exports and links make of a record is derived from it: columns, hashes, lines of JSON,
 bytes.  The classes themselves stay plain, as the hub makes a DeliveryRecord for every message:
 nothing in here is on that path.
@@ -43,7 +43,7 @@ TIME: Final = Kind("time", "d", 0.0)
 TEXT: Final = Kind("text", "I", "")
 DATA: Final = Kind("data", "I", b"")
 BODY: Final = Kind("body", "I", b"")
-"""A message, as journal.message() makes bytes of it; or nothing."""
+"""A message, as records.message() makes bytes of it; or nothing."""
 
 
 class Field:

@@ -7,8 +7,8 @@ One turn of the world around it:
     hub.proceed(now)               what the bounds of an earlier turn had put off (`unfinished`)
     hub.tick(now)                  a few times a second: keep-alive, expiry, delayed wills, $SYS
 
-With a store there is a ledger: flush() hands what has gathered there to the journal, and
-committed() tells that it is safe, which lets go the replies that waited (`mhub.core.ledger`).
+With a store there is a journal: flush() hands what has gathered there to the journal writer, and
+committed() tells that it is safe, which lets go the replies that waited (`mhub.core.journal`).
 """
 
 from collections.abc import Callable
@@ -16,13 +16,13 @@ from typing import Final
 
 from mhub.core.admission import Admission
 from mhub.core.connection import Connection
-from mhub.core.journal import Row
-from mhub.core.ledger import Ledger, keeping_of
+from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
-from mhub.core.ports import Authorizer, Events, Journal
+from mhub.core.ports import Authorizer, Events, JournalWriter
 from mhub.core.publishing import Publishing
+from mhub.core.records import Row
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
@@ -76,8 +76,8 @@ class Hub:
         self.publishing = Publishing(self)
         self.subscribing = Subscribing(self)
         self.authorizer: Authorizer | None = None
-        self.ledger: Ledger | None = None
         self.journal: Journal | None = None
+        self.writer: JournalWriter | None = None
         self.peers: Peers | None = None
         self.source: Peer | None = None  # whose message is at hand; None: of a client here
         self.source_controls = ""  # of a copy: what the control records in front of it say
@@ -108,8 +108,8 @@ class Hub:
     def flush(self) -> None:
         self.work = 0
         while True:
-            if self.ledger is not None:
-                self._store(self.ledger)
+            if self.journal is not None:
+                self._store(self.journal)
             if not self.dirty and not self.dismissed:
                 if self.peers is not None:
                     self.peers.flush()
@@ -173,21 +173,21 @@ class Hub:
                     self.wheel.arm(timed, deadline)
             except Exception as error:
                 self.events.crashed("a timer", error)
-        if self.ledger is not None:
-            self.ledger.hurry()
+        if self.journal is not None:
+            self.journal.hurry()
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
             for topic in self.retained.sweep(now):
-                if self.ledger is not None:
-                    self.ledger.forget_retained(topic)
+                if self.journal is not None:
+                    self.journal.forget_retained(topic)
 
     # The store
 
-    def keep_in(self, journal: Journal, ledger: Ledger) -> None:
+    def keep_in(self, writer: JournalWriter, journal: Journal) -> None:
         """From now on, what has to outlive the process goes there."""
+        self.writer = writer
         self.journal = journal
-        self.ledger = ledger
 
     def join(self, peers: Peers) -> None:
         """From now on, this hub is one of several."""
@@ -195,36 +195,36 @@ class Hub:
         self.router.peers = peers
         self.retained.count_for_peers()
 
-    def book(self) -> Ledger:
-        """The ledger of a hub that has one, as every session with a sid shows."""
-        ledger = self.ledger
-        assert ledger is not None
-        return ledger
+    def require_journal(self) -> Journal:
+        """The journal of a hub that has one, as every session with a sid shows."""
+        journal = self.journal
+        assert journal is not None
+        return journal
 
     def mark(self, session: Session) -> int:
         """The batch to wait for before a session is promised anything; 0: none."""
-        return self.ledger.mark() if self.ledger is not None and session.sid else 0
+        return self.journal.mark() if self.journal is not None and session.sid else 0
 
-    def _store(self, ledger: Ledger) -> None:
+    def _store(self, journal: Journal) -> None:
         """Give the next batch to the store, if that has done with the one before."""
-        journal = self.journal
-        assert journal is not None
-        while ledger.under_way is None and ledger.batch.urgent:
-            batch = ledger.take()
+        writer = self.writer
+        assert writer is not None
+        while journal.under_way is None and journal.batch.urgent:
+            batch = journal.take()
             if batch.worth_storing():
-                journal.commit(batch)
+                writer.commit(batch)
             else:
                 self.committed()
-        if not self.behind and ledger.behind():
+        if not self.behind and journal.behind():
             self.behind = True
             self.stats.store_behind += 1
 
     def committed(self) -> None:
         """The batch that was under way is safe; the caller ends the turn with flush()."""
-        ledger = self.book()
-        batch = ledger.under_way
+        journal = self.require_journal()
+        batch = journal.under_way
         assert batch is not None
-        ledger.under_way = None
+        journal.under_way = None
         self.durable = batch.number
         for message in batch.messages:
             message.body = b""  # the store has it
@@ -232,7 +232,7 @@ class Hub:
             record.body = b""
         for connection in list(self.holding):
             connection.release()
-        if self.behind and not ledger.behind():
+        if self.behind and not journal.behind():
             self.behind = False
             stalled = self.stalled
             self.stalled = []
@@ -252,8 +252,8 @@ class Hub:
 
     def load(self, session: Session) -> None:
         """Ask for the next messages of a queue; loaded() brings them."""
-        assert self.journal is not None
-        self.journal.load(session, session.tail_seq, session.portion(), LOAD_BYTES)
+        assert self.writer is not None
+        self.writer.load(session, session.tail_seq, session.portion(), LOAD_BYTES)
 
     def loaded(self, session: Session, rows: list[Row], now: float) -> None:
         self.now = now
@@ -270,15 +270,15 @@ class Hub:
             if self.peers is not None:
                 self.peers.neighbours.loaded(session, rows)
             return
-        ledger = self.book()
+        journal = self.require_journal()
         if rows:
             session.loading = False
             session.take_back(rows)
             session.pump(self.portion)
             session.refill()
-        elif ledger.is_pending():
+        elif journal.is_pending():
             self.starving.append(session)  # they are on their way to the store
-            ledger.hurry()
+            journal.hurry()
         else:
             self.events.crashed(
                 f"the queue of {session.client_id!r}",
@@ -336,7 +336,7 @@ class Hub:
         """Everybody here: the route's subscribers, and one of each group."""
         if message.retain:
             self._retain(message, route)
-        if self.ledger is not None and len(route.targets) + len(groups) > 1:
+        if self.journal is not None and len(route.targets) + len(groups) > 1:
             message.shared = True
         for subscription in route.targets:
             if subscription.no_local and message.sender == subscription.session.client_id:
@@ -362,16 +362,16 @@ class Hub:
         if message.stamp and not self.retained.newer(message):
             return  # another node knows of a later one
         self.retained.store(message)
-        ledger = self.ledger
+        journal = self.journal
         if message.stamp and not message.payload:
-            tomb = self.retained.bury(message, self.now)
-            if ledger is not None:
-                ledger.retain(tomb, True)
-                keeping = keeping_of(message)
-                keeping.batch = ledger.batch.number
-                keeping.unsettled += 1
-        elif ledger is not None and not route.reserved:
-            ledger.retain(message, self.retained.tree.get(message.topic) is message)
+            tombstone = self.retained.put_tombstone(message, self.now)
+            if journal is not None:
+                journal.retain(tombstone, True)
+                tracker = tracker_of(message)
+                tracker.batch = journal.batch.number
+                tracker.unsettled += 1
+        elif journal is not None and not route.reserved:
+            journal.retain(message, self.retained.tree.get(message.topic) is message)
 
     def publish_local(self, topic: str, payload: bytes, retain: bool) -> None:
         """A message of the broker's own."""
@@ -390,7 +390,7 @@ class Hub:
         session.will = None
         session.will_at = 0.0
         if session.sid:
-            self.book().session(session)
+            self.require_journal().session(session)
         if will.expiry_s >= 0:
             will.expires_at = self.now + will.expiry_s
         will.sender = session.client_id
@@ -467,7 +467,7 @@ class Hub:
         if self.peers is not None:
             self.peers.own(session.client_id, self.peers.own_epoch(session.client_id), False)
         if session.sid:
-            self.book().session(session)
+            self.require_journal().session(session)
         session.hand_over(None, False)
         deadline = session.will_at or session.ends_at
         if deadline:
@@ -492,7 +492,7 @@ class Hub:
         self.queued_bytes -= session.queued_bytes
         session.lose_state(False)
         if session.sid:
-            self.book().ended(session)
+            self.require_journal().ended(session)
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
         if self.peers is not None:

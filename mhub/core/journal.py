@@ -1,301 +1,344 @@
-"""What a store keeps, as records, and a batch of changes to it.
+"""What has to be safe before it is promised: changes gather here, a batch goes to the store.
 
-    Ledger (`mhub.core.ledger`)  writes down what changed, as one Batch a turn
-    Batch                        goes to the store as a whole, all of it or nothing
-    Row                          what the store gives back of a queue
-    Contents                     what the store gives back at the start
+    persist, then speak: a reply that promises something waits for the batch with what it promises
 
-A batch says how things shall be, not what to do: applied twice it has the effect of once, except
-for `refs`, so a store that is unsure whether a batch arrived has to know its number.  Times in
-records are seconds of the Unix epoch, since the hub's clock does not survive the process.
+The batch that gathers is `batch`; at most one is `under_way` to the store.  Deliveries that are
+over before their batch is taken are never stored, and a message that all its receivers have
+acknowledged needs no store any more: its sender is answered at once.  So as long as clients keep
+up, most messages cost the store nothing.  A batch in which deliveries only end is not urgent: if it
+is lost, they come again.  It goes with the next one, or with the next tick.
+
+A hub without a journal (the memory store) asks for none of this.
 """
 
-import struct
-from typing import Final
+from typing import TYPE_CHECKING, Final, cast
 
-from mhub.core.fields import (
-    BODY,
-    CLOCK,
-    COUNT,
-    DATA,
-    FLAG,
-    NUMBER,
-    QOS,
-    TEXT,
-    TIME,
-    U16,
-    U28,
-    U32,
-    Shape,
-)
-from mhub.wire.primitives import read_u64, u64
-from mhub.wire.publish import Publish, topic_field
-
-SCHEMA: Final = 3
-"""The version of everything in here; a store that holds a higher one is left alone."""
-
-HEAD: Final = struct.Struct("<BBqidHI")
-"""A message: QoS and retain, 0, expiry_s, expiry_at, expires_at, sizes of topic and properties."""
-
-HEAD_SIZE: Final = 28
-
-EXPIRES_AT: Final = struct.Struct("<d")
-EXPIRES_AT_POS: Final = 14
-
-MARKED: Final = 8
-"""A flag beside QoS and retain: eight bytes that say nothing any more and the stamp of the cluster
-follow the head."""
-
-MARKS_SIZE: Final = 16
-
-
-class SessionRecord:
-    """A session without its subscriptions and messages."""
-
-    def __init__(self, sid: int, client_id: str) -> None:
-        self.sid = sid  # never used again for another session
-        self.client_id = client_id
-        self.username = ""
-        self.listener = ""  # whose limits it has until it comes back
-        self.mount = ""
-        self.expiry_s = 0  # 0: it ends with its connection, and so with the process
-        self.ends_at = 0.0  # 0: not before its connection does
-        self.will = b""  # a message(), or nothing
-        self.will_delay_s = 0
-        self.will_at = 0.0  # 0: not before its connection ends
-        self.epoch = 0  # of the claim under which this node holds it; 0: it is in no cluster
-        self.began = 0  # the epoch with which it began anew, that is, without an earlier state
-
-
-SESSION: Final = Shape(
-    SessionRecord,
-    ("sid", NUMBER),
-    ("client_id", TEXT),
-    ("username", TEXT),
-    ("listener", TEXT),
-    ("mount", TEXT),
-    ("expiry_s", U32),
-    ("ends_at", TIME),
-    ("will", BODY),
-    ("will_delay_s", U32),
-    ("will_at", TIME),
-    ("epoch", CLOCK),
-    ("began", CLOCK),
-)
-
-
-class SubscriptionRecord:
-    def __init__(self, sid: int, name: str) -> None:
-        self.sid = sid
-        self.name = name  # as the client wrote it, with $share/GROUP/
-        self.qos = 0
-        self.no_local = False
-        self.retain_as_published = False
-        self.identifier = 0  # the Subscription Identifier; 0: none
-
-
-SUBSCRIPTION: Final = Shape(
-    SubscriptionRecord,
-    ("sid", NUMBER),
-    ("name", TEXT),
-    ("qos", QOS),
-    ("no_local", FLAG),
-    ("retain_as_published", FLAG),
-    ("identifier", U28),
-)
-
-
-class MessageRecord:
-    """A message that several deliveries share."""
-
-    def __init__(self, mid: int, body: bytes) -> None:
-        self.mid = mid
-        self.refs = 0  # deliveries with this mid
-        self.body = body
-        self.batch = 0  # number of the batch that brings it
-
-
-MESSAGE: Final = Shape(MessageRecord, ("mid", NUMBER), ("body", BODY), ("refs", U32))
-
-
-class DeliveryRecord:
-    """A message on its way to one session; `seq` is its place in the session's line."""
-
-    def __init__(self, sid: int, seq: int) -> None:
-        self.sid = sid
-        self.seq = seq
-        self.mid = 0  # of the MessageRecord; 0: the message is in `body`
-        self.body = b""
-        self.size_bytes = 0  # that count for the bounds of a queue: topic and payload
-        self.qos = 0
-        self.retain = False
-        self.ids = b""  # Subscription Identifiers as properties
-        self.share = ""  # the name of the shared subscription that it came by
-        self.pid = 0  # 0: it waits in the queue, else it is in flight
-        self.released = False  # QoS 2: PUBREC came
-        self.born = 0  # number of the batch that brings it
-        self.batch = 0  # number of the batch with its last change, which is
-        self.change: ChangeRecord | None = None  # this one, if it did not come with its birth
-        self.dead = False  # it was over before its batch was taken: nothing to store
-
-
-DELIVERY: Final = Shape(
+from mhub.core import records
+from mhub.core.limits import NEVER
+from mhub.core.records import (
+    Batch,
+    ChangeRecord,
     DeliveryRecord,
-    ("sid", NUMBER),
-    ("seq", COUNT),
-    ("mid", COUNT),
-    ("body", BODY),
-    ("size_bytes", U32),
-    ("qos", QOS),
-    ("retain", FLAG),
-    ("ids", DATA),
-    ("share", TEXT),
-    ("pid", U16),
-    ("released", FLAG),
+    MessageRecord,
+    Row,
+    SessionRecord,
+    SubscriptionRecord,
 )
-"""Only what is stored: the rest is the ledger's own, and ends with the process."""
+from mhub.wire.primitives import read_varint
+from mhub.wire.publish import Publish
+
+if TYPE_CHECKING:
+    from mhub.core.connection import Connection
+    from mhub.core.delivery import Delivery, Subscription
+    from mhub.core.session import Session
+
+PEER: Final = "\0peer/"
+"""The line to a peer is kept like a session, under a client id that no client can have."""
+
+OVERHEAD: Final = 200
+"""Bytes that a record takes besides its message, about."""
 
 
-class ChangeRecord:
-    """What happened to a delivery of an earlier batch."""
-
-    def __init__(self, sid: int, seq: int, pid: int, released: bool) -> None:
-        self.sid = sid
-        self.seq = seq
-        self.pid = pid
-        self.released = released
-        self.dead = False  # what it changes was over before the batch was taken
-
-
-class Batch:
-    """All changes of a turn or more.  A store applies it in the order of these fields."""
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self.messages: list[MessageRecord] = []  # those with refs 0 are not to be stored
-        self.deliveries: list[DeliveryRecord] = []  # but for the dead ones
-        self.changes: list[ChangeRecord] = []  # of deliveries that may be gone
-        self.removals: list[tuple[int, int]] = []  # (sid, seq), which is there
-        self.refs: dict[int, int] = {}  # mid -> by how much its refs fall, as -1; at 0 it goes
-        self.incoming: dict[tuple[int, int], bool] = {}  # (sid, QoS 2 packet id): waits for PUBREL?
-        self.sessions: dict[int, SessionRecord] = {}  # sid -> as it is now
-        self.subscriptions: dict[tuple[int, str], SubscriptionRecord | None] = {}  # None: removed
-        self.retained: dict[str, bytes] = {}  # topic -> message(); b"": erased
-        self.notes: dict[str, str] = {}  # name -> what is to be remembered; "": nothing any more
-        self.ended: list[int] = []  # sids: sessions to remove with all they had
-        self.dead = 0  # of the deliveries
-        self.size_bytes = 0
-        self.urgent = False  # somebody waits for it
-
-    def touched(self) -> bool:
-        """Whether anything was written down."""
-        return bool(self.deliveries) or self._others()
-
-    def worth_storing(self) -> bool:
-        """Whether anything of it is still to be done."""
-        return len(self.deliveries) > self.dead or self._others()
-
-    def _others(self) -> bool:
-        return bool(
-            self.changes
-            or self.removals
-            or self.refs
-            or self.incoming
-            or self.sessions
-            or self.subscriptions
-            or self.retained
-            or self.notes
-            or self.ended
-        )
-
-
-class Row:
-    """One delivery as it comes back from a store, with its message."""
-
-    def __init__(self, record: DeliveryRecord, body: bytes) -> None:
-        self.record = record
-        self.body = body
-
-
-class StoredSession:
-    """One session as it comes back at the start."""
-
-    def __init__(self, record: SessionRecord) -> None:
-        self.record = record
-        self.subscriptions: list[SubscriptionRecord] = []
-        self.incoming: list[int] = []  # QoS 2 packet ids that wait for PUBREL
-        self.inflight: list[Row] = []  # in the order of their seq
-        self.queued = 0  # how many wait with pid 0; load() brings them
-        self.queued_bytes = 0
-        self.last_seq = 0  # the highest one there is
-
-
-class Contents:
-    """All that a hub needs to go on where an earlier one ended."""
+class AckTracker:
+    """What the store has to do with one message: when is its sender free of it?"""
 
     def __init__(self) -> None:
-        self.sessions: list[StoredSession] = []
-        self.retained: list[bytes] = []
-        self.notes: dict[str, str] = {}
-        self.last_sid = 0  # the highest one ever used
+        self.remote = 0  # peers that do not have it yet: never before all do, and then
+        self.batch = 0  # when this one is safe
+        self.unsettled = 0  # or when none of its deliveries is left
+        self.record: MessageRecord | None = None  # if it was stored once for several
+        self.waiter: Connection | None = None  # the sender's, that waits
+
+    def free(self, durable: int) -> bool:
+        return self.remote == 0 and (self.unsettled == 0 or self.batch <= durable)
+
+
+class DeferredFrame:
+    """A frame that has to wait."""
+
+    def __init__(
+        self, frame: bytes, payload: bytes, after: int, tracker: AckTracker | None
+    ) -> None:
+        self.frame = frame
+        self.payload = payload  # of a large message, behind its head
+        self.after = after  # the number of a batch
+        self.tracker = tracker
+
+    def free(self, durable: int) -> bool:
+        return self.after <= durable and (self.tracker is None or self.tracker.free(durable))
+
+
+class Journal:
+    def __init__(self, epoch: float, window: int, max_pending_bytes: int) -> None:
+        self.epoch = epoch  # the hub's clock plus this is the time of day
+        self.window = window  # messages of a queue that are held in memory
+        self.max_pending_bytes = max_pending_bytes
+        self.batch = Batch(1)
+        self.under_way: Batch | None = None
+        self.last_sid = 0
         self.last_mid = 0
 
+    def mark(self) -> int:
+        """The number of the batch with which all that has happened so far is safe."""
+        batch = self.batch
+        if not batch.touched():
+            return batch.number - 1
+        batch.urgent = True
+        return batch.number
 
-def message(publish: Publish, epoch: float) -> bytes:
-    """A message as bytes; `epoch` is what turns the hub's clock into the time of day."""
-    expires_at = publish.expires_at + epoch if publish.expires_at else 0.0
-    marks = b""
-    flags = publish.qos | (4 if publish.retain else 0)
-    if publish.stamp:
-        marks = u64(0) + u64(publish.stamp)
-        flags |= MARKED
-    head = HEAD.pack(
-        flags,
-        0,
-        publish.expiry_s,
-        publish.expiry_at,
-        expires_at,
-        len(publish.topic_data),
-        len(publish.properties),
-    )
-    return b"%b%b%b%b%b" % (
-        head,
-        marks,
-        publish.topic_data,
-        publish.properties,
-        publish.payload,
-    )
+    def is_pending(self) -> bool:
+        """Whether the store does not have all yet."""
+        return self.under_way is not None or self.batch.touched()
+
+    def hurry(self) -> None:
+        """Do not let what has gathered wait any longer."""
+        if self.batch.touched():
+            self.batch.urgent = True
+
+    def take(self) -> Batch:
+        """The batch, for the store; the next one begins."""
+        batch = self.batch
+        batch.changes = [change for change in batch.changes if not change.dead]
+        self.batch = Batch(batch.number + 1)
+        self.under_way = batch
+        return batch
+
+    def pending_bytes(self) -> int:
+        under_way = self.under_way
+        return self.batch.size_bytes + (under_way.size_bytes if under_way is not None else 0)
+
+    def behind(self) -> bool:
+        return self.pending_bytes() > self.max_pending_bytes
+
+    # Deliveries
+
+    def add(self, session: "Session", delivery: "Delivery") -> None:
+        """A message for a session to keep."""
+        session.last_seq += 1
+        self._add(session.sid, session.last_seq, delivery)
+        if delivery.group is not None and delivery.record is not None:
+            delivery.record.share = delivery.group.full_name
+
+    def adopt(self, session: "Session", row: Row) -> None:
+        """A queued message that another store had."""
+        session.last_seq += 1
+        batch = self.batch
+        record = row.record
+        record.sid = session.sid
+        record.seq = session.last_seq
+        record.mid = 0
+        record.body = row.body
+        record.born = batch.number
+        record.batch = batch.number
+        batch.deliveries.append(record)
+        batch.size_bytes += OVERHEAD + len(row.body)
+        batch.urgent = True
+
+    def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", spoken: str) -> None:
+        """A message for a peer to keep; all of its line comes back at the start."""
+        self._add(sid, n, delivery)
+        record = delivery.record
+        if record is not None:
+            record.share = spoken
+            record.pid = 1  # as if in flight: so it is at hand when the hub starts
+
+    def _add(self, sid: int, seq: int, delivery: "Delivery") -> None:
+        batch = self.batch
+        message = delivery.message
+        tracker = tracker_of(message)
+        tracker.batch = batch.number
+        tracker.unsettled += 1
+        record = DeliveryRecord(sid, seq)
+        record.size_bytes = len(message.payload) + len(message.topic_data)
+        record.qos = delivery.qos
+        record.retain = delivery.retain
+        record.ids = delivery.ids
+        record.born = batch.number
+        record.batch = batch.number
+        shared = self._shared(message, tracker) if message.shared else None
+        if shared is not None:
+            shared.refs += 1
+            record.mid = shared.mid
+        else:
+            record.body = records.message(message, self.epoch)
+        batch.deliveries.append(record)
+        batch.size_bytes += OVERHEAD + len(record.body)
+        batch.urgent = True
+        delivery.record = record
+
+    def _shared(self, message: Publish, tracker: AckTracker) -> MessageRecord | None:
+        """What several deliveries of one batch share; those of later ones have their own copy."""
+        batch = self.batch
+        record = tracker.record
+        if record is None:
+            self.last_mid += 1
+            record = MessageRecord(self.last_mid, records.message(message, self.epoch))
+            record.batch = batch.number
+            tracker.record = record
+            batch.messages.append(record)
+            batch.size_bytes += len(record.body)
+        return record if record.batch == batch.number else None
+
+    def sent(self, delivery: "Delivery", pid: int) -> None:
+        """It has a packet id now."""
+        record = delivery.record
+        if record is not None:
+            record.pid = pid
+            self._changed(record)
+
+    def released(self, delivery: "Delivery") -> None:
+        """QoS 2: PUBREC came."""
+        record = delivery.record
+        if record is not None:
+            record.released = True
+            self._changed(record)
+
+    def _changed(self, record: DeliveryRecord) -> None:
+        batch = self.batch
+        if record.born != batch.number:
+            if record.change is not None and record.batch == batch.number:
+                record.change.dead = True
+            record.change = ChangeRecord(record.sid, record.seq, record.pid, record.released)
+            batch.changes.append(record.change)
+            batch.size_bytes += OVERHEAD
+            if record.qos == 2:
+                batch.urgent = True
+        record.batch = batch.number
+
+    def remove(self, delivery: "Delivery") -> None:
+        """It is over: acknowledged, dropped, or handed to another session."""
+        record = delivery.record
+        if record is None:
+            return
+        delivery.record = None
+        batch = self.batch
+        if record.born == batch.number:
+            record.dead = True
+            record.body = b""
+            batch.dead += 1
+        else:
+            batch.removals.append((record.sid, record.seq))
+            batch.size_bytes += OVERHEAD
+            if record.change is not None and record.batch == batch.number:
+                record.change.dead = True
+        tracker = tracker_of(delivery.message)
+        if record.mid and not record.dead:
+            batch.refs[record.mid] = batch.refs.get(record.mid, 0) - 1
+        elif record.mid and tracker.record is not None:
+            tracker.record.refs -= 1
+        tracker.unsettled -= 1
+        if tracker.unsettled == 0 and tracker.waiter is not None:
+            tracker.waiter.release()
+
+    def forget(self, record: DeliveryRecord) -> None:
+        """A delivery of the store's that cannot be made."""
+        self.batch.removals.append((record.sid, record.seq))
+        if record.mid:
+            self.batch.refs[record.mid] = self.batch.refs.get(record.mid, 0) - 1
+        self.batch.size_bytes += OVERHEAD
+
+    # Everything else
+
+    def incoming(self, session: "Session", pid: int, waits: bool) -> None:
+        """A QoS 2 packet id of the client's: taken, or free again."""
+        self.batch.incoming[(session.sid, pid)] = waits
+        self._grow(0)
+
+    def session(self, session: "Session") -> None:
+        """A session as it is now."""
+        if session.sid == 0:
+            self.last_sid += 1
+            session.sid = self.last_sid
+        record = record_of(session, self.epoch)
+        self.batch.sessions[session.sid] = record
+        self._grow(len(record.will))
+
+    def line(self, name: str) -> int:
+        """The number under which the line to a peer is kept."""
+        self.last_sid += 1
+        record = SessionRecord(self.last_sid, PEER + name)
+        record.expiry_s = NEVER
+        self.batch.sessions[record.sid] = record
+        self._grow(len(name))
+        return record.sid
+
+    def peer_wants(self, sid: int, name: str, wanted: bool) -> None:
+        """What a peer's lasting sessions have subscribed to."""
+        record = SubscriptionRecord(sid, name) if wanted else None
+        self.batch.subscriptions[(sid, name)] = record
+        self._grow(len(name))
+
+    def end_line(self, sid: int) -> None:
+        self.batch.ended.append(sid)
+        self._grow(0)
+
+    def ended(self, session: "Session") -> None:
+        """A session is over, with all it had."""
+        self.batch.ended.append(session.sid)
+        self._grow(0)
+        session.sid = 0
+
+    def subscribed(self, name: str, subscription: "Subscription") -> None:
+        sid = subscription.session.sid
+        record = subscription_record(sid, name, subscription)
+        self.batch.subscriptions[(sid, name)] = record
+        self._grow(len(name))
+
+    def unsubscribed(self, session: "Session", name: str) -> None:
+        self.batch.subscriptions[(session.sid, name)] = None
+        self._grow(0)
+
+    def retain(self, message: Publish, kept: bool) -> None:
+        """The retained message of a topic changed: to this one, or to none."""
+        body = records.message(message, self.epoch) if kept else b""
+        self.batch.retained[message.topic] = body
+        self._grow(len(body))
+        tracker = tracker_of(message)
+        tracker.batch = self.batch.number
+        tracker.unsettled += 1  # which nothing but the store settles
+
+    def forget_retained(self, topic: str) -> None:
+        self.batch.retained[topic] = b""
+        self._grow(0)
+
+    def note(self, name: str, text: str) -> None:
+        """Something small to remember under a name; "" forgets it."""
+        self.batch.notes[name] = text
+        self._grow(len(text))
+
+    def _grow(self, size: int) -> None:
+        self.batch.size_bytes += OVERHEAD + size
+        self.batch.urgent = True
 
 
-def publish_of(body: bytes, epoch: float) -> Publish:
-    """The message that message() made bytes of; ValueError if it did not."""
-    if len(body) < HEAD_SIZE:
-        raise ValueError("a stored message is cut off")
-    flags, _, expiry_s, expiry_at, expires_at, topic_size, properties_size = HEAD.unpack(
-        body[:HEAD_SIZE]
-    )
-    topic_from = HEAD_SIZE + MARKS_SIZE if flags & MARKED else HEAD_SIZE
-    properties_from = topic_from + topic_size
-    payload_from = properties_from + properties_size
-    if payload_from > len(body):
-        raise ValueError("a stored message is cut off")
-    topic_data = body[topic_from:properties_from]
-    found = Publish(topic_data, body[payload_from:], flags & 3, flags & 4 != 0)
-    found.topic = topic_data.decode("utf-8")
-    found.topic_field = topic_field(topic_data)
-    found.properties = body[properties_from:payload_from]
-    found.expiry_s = expiry_s
-    found.expiry_at = expiry_at
-    found.expires_at = expires_at - epoch if expires_at else 0.0
-    if flags & MARKED:
-        found.stamp, _ = read_u64(body, HEAD_SIZE + 8)
-    return found
+def record_of(session: "Session", epoch: float) -> SessionRecord:
+    """A session without subscriptions and messages; `epoch` makes the hub's time that of day."""
+    record = SessionRecord(session.sid, session.client_id)
+    record.username = session.username
+    record.listener = session.listener
+    record.mount = session.mount
+    record.expiry_s = session.expiry_s
+    record.epoch = session.epoch
+    record.began = session.began
+    record.ends_at = session.ends_at + epoch if session.ends_at else 0.0
+    if session.will is not None:
+        record.will = records.message(session.will, epoch)
+        record.will_delay_s = session.will_delay_s
+        record.will_at = session.will_at + epoch if session.will_at else 0.0
+    return record
 
 
-def shifted(body: bytes, by: float) -> bytes:
-    """A stored message whose times of day are those of another machine."""
-    expires_at = EXPIRES_AT.unpack_from(body, EXPIRES_AT_POS)[0] if len(body) >= HEAD_SIZE else 0.0
-    if not expires_at:
-        return body
-    patch = EXPIRES_AT.pack(expires_at + by)
-    return body[:EXPIRES_AT_POS] + patch + body[EXPIRES_AT_POS + EXPIRES_AT.size :]
+def subscription_record(sid: int, name: str, subscription: "Subscription") -> SubscriptionRecord:
+    record = SubscriptionRecord(sid, name)
+    record.qos = subscription.qos
+    record.no_local = subscription.no_local
+    record.retain_as_published = subscription.retain_as_published
+    if subscription.ids:
+        record.identifier = read_varint(subscription.ids, 1, len(subscription.ids))[0]
+    return record
+
+
+def tracker_of(message: Publish) -> AckTracker:
+    if message.tracker is None:
+        message.tracker = AckTracker()
+    return cast(AckTracker, message.tracker)

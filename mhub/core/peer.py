@@ -1,6 +1,6 @@
 """Another node, as the hub sees it: what it wants, and the line of messages to it and from it.
 
-    put() -> waiting -> out -> a parcel on the link -> unacked -> confirmed(): gone
+    put() -> waiting -> out -> a frame on the link -> unacked -> confirmed(): gone
 
 QoS 1 and 2 messages have numbers in this line, one after the other for as long as the line lives
 (`life`), so the other side can tell what it has had, also after a link that broke or a restart of
@@ -21,7 +21,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mhub.core.delivery import Delivery
-from mhub.core.ledger import Keeping, keeping_of
+from mhub.core.journal import AckTracker, tracker_of
 from mhub.core.ports import PeerOutlet
 from mhub.wire.decode import frame
 from mhub.wire.packets import V5, V311
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
 PUBLISHES: Final = 1
-"""The kind of a parcel with messages: the number of the first that has one, then records."""
+"""The kind of a frame with messages: the number of the first that has one, then records."""
 
 CONFIRM: Final = 2
-"""The kind of a parcel that says what came: parcels, the last number that is safe, the table's."""
+"""The kind of a frame that says what came: frames, the last number that is safe, the table's."""
 
 # A record: flags, what they announce in this order, then the message as a PUBLISH with QoS 0.
 # Where no flag is set, their byte is not there either: the first is that of the PUBLISH, BARE,
@@ -54,14 +54,14 @@ CONTROL: Final = 3
 """In the place of flags, as QoS 3 would make no sense: a control record.  Then the sizes of client
 id (u16) and body (u32), and these."""
 
-PARCEL: Final = 64 * 1024
-"""Bytes from which on a parcel is sent without waiting for more."""
+FRAME_BYTES: Final = 64 * 1024
+"""Bytes from which on a frame is sent without waiting for more."""
 
 EAGER: Final = 8
-"""So many parcels are sent without waiting for confirmation; then they grow instead."""
+"""So many frames are sent without waiting for confirmation; then they grow instead."""
 
 OWED: Final = 4
-"""So many parcels with nothing but QoS 0 are confirmed together: fewer than EAGER, as then the
+"""So many frames with nothing but QoS 0 are confirmed together: fewer than EAGER, as then the
 other side waits for it.  A confirmation costs both sides as much as fifty messages."""
 
 OWED_S: Final = 0.2
@@ -117,8 +117,8 @@ class Entry(Delivery):
         self.via = ""  # the node and the place in its line to another one, where it was at first
         self.origin: Origin | None = None  # if it is a copy
         self.after = 0  # it leaves when this batch is safe
-        self.keeping: Keeping | None = None  # whose sender waits for the peer
-        self.also: list[Keeping] | None = None  # others that do
+        self.tracker: AckTracker | None = None  # whose sender waits for the peer
+        self.also: list[AckTracker] | None = None  # others that do
 
     def size(self) -> int:
         return len(self.message.payload) + len(self.message.topic_data)
@@ -140,9 +140,9 @@ class Entry(Delivery):
 class Waiting:
     """Somebody waits until a peer has applied our table up to a number."""
 
-    def __init__(self, number: int, keeping: Keeping) -> None:
+    def __init__(self, number: int, tracker: AckTracker) -> None:
         self.number = number
-        self.keeping = keeping
+        self.tracker = tracker
 
 
 class PeerLimits:
@@ -184,9 +184,9 @@ class Peer:
         self.out_bytes = 0
         self.out_first = 0
         self.out_next = 0
-        self.parcels: deque[int] = deque()  # sizes of those that are not confirmed
+        self.frames: deque[int] = deque()  # sizes of those that are not confirmed
         self.under_way_bytes = 0
-        self.parcels_confirmed = 0
+        self.frames_confirmed = 0
         # The line from it
         self.heard_life = ""
         self.heard_n = 0
@@ -195,10 +195,10 @@ class Peer:
         self.caps: dict[str, int] = {}  # what is not to be confirmed, by why: beyond these numbers
         self.cap = -1  # the lowest of them; -1: there is none
         self.marks: deque[tuple[int, int]] = deque()  # (batch, number that is safe with it)
-        self.parcels_heard = 0
+        self.frames_heard = 0
         self.table_heard = 0
         self.confirm_due = False
-        self.owed = 0  # parcels that are not confirmed yet, and
+        self.owed = 0  # frames that are not confirmed yet, and
         self.owed_bytes = 0  # how long they are
         self.confirmed_at = 0.0
         # Our table, as far as it
@@ -233,11 +233,11 @@ class Peer:
             return
         entry = self._number(message, plain, shares)
         if self.up and self.patient:
-            if message.journaled and self.hub.ledger is not None:
+            if message.journaled and self.hub.journal is not None:
                 self._journal(entry)
-            entry.keeping = keeping_of(message)
-            entry.keeping.remote += 1
-        elif self.hub.ledger is not None:
+            entry.tracker = tracker_of(message)
+            entry.tracker.remote += 1
+        elif self.hub.journal is not None:
             self._journal(entry)
         self._put(entry)
 
@@ -246,7 +246,7 @@ class Peer:
         message = Publish(client_id.encode("utf-8"), body, 1, False)
         entry = self._number(message, False, None)
         entry.is_control = True
-        if self.hub.ledger is not None:
+        if self.hub.journal is not None:
             self._journal(entry)
         self._put(entry)
 
@@ -261,7 +261,7 @@ class Peer:
         entry.direct = copy.direct
         entry.epoch = copy.epoch
         entry.via = copy.via
-        if self.hub.ledger is not None:
+        if self.hub.journal is not None:
             self._journal(entry)
         self._put(entry)
 
@@ -275,11 +275,11 @@ class Peer:
         entry.epoch = epoch
         entry.via = via
         waits = self.up and self.patient and not is_safe
-        if self.hub.ledger is not None and (not waits or message.journaled):
+        if self.hub.journal is not None and (not waits or message.journaled):
             self._journal(entry)
         if waits:
-            entry.keeping = keeping_of(message)
-            entry.keeping.remote += 1
+            entry.tracker = tracker_of(message)
+            entry.tracker.remote += 1
         self._put(entry)
 
     def _number(self, message: Publish, plain: bool, shares: list[str] | None) -> Entry:
@@ -314,23 +314,23 @@ class Peer:
             self.waiting.append(Entry(0, message, plain, shares))
 
     def _journal(self, entry: Entry) -> None:
-        ledger = self.hub.book()
-        ledger.keep_for_peer(self.sid, entry.n, entry, entry.spoken())
-        entry.after = ledger.batch.number
+        journal = self.hub.require_journal()
+        journal.keep_for_peer(self.sid, entry.n, entry, entry.spoken())
+        entry.after = journal.batch.number
 
     def reserve(self) -> None:
         """Take the next numbers, for good."""
         self.reserved = self.last_n + RESERVE
-        ledger = self.hub.ledger
-        if ledger is not None:
-            ledger.note("line/" + self.name, f"{self.life} {self.reserved}")
-            self.reserve_after = ledger.batch.number
+        journal = self.hub.journal
+        if journal is not None:
+            journal.note("line/" + self.name, f"{self.life} {self.reserved}")
+            self.reserve_after = journal.batch.number
 
     def _open(self) -> bool:
         return self.under_way_bytes + self.out_bytes < self.limits.window_bytes
 
     def _send(self, entry: Entry) -> None:
-        """An entry with a number, into the parcel that gathers."""
+        """An entry with a number, into the frame that gathers."""
         if self.out_first and entry.n != self.out_next:
             self._cut()
         if not self.out_first:
@@ -367,14 +367,14 @@ class Peer:
     def _append(self, data: bytes) -> None:
         self.out.append(data)
         self.out_bytes += len(data)
-        if self.out_bytes >= PARCEL:
+        if self.out_bytes >= FRAME_BYTES:
             self._cut()
 
     def _cut(self) -> None:
         """Send what has gathered."""
         body = u64(self.out_first) + b"".join(self.out)
         self._clear_out()
-        self.parcels.append(len(body))
+        self.frames.append(len(body))
         self.under_way_bytes += len(body)
         self.outlet.send(PUBLISHES, body)
 
@@ -396,7 +396,7 @@ class Peer:
             else:
                 self.queued_bytes_qos0 -= entry.size()
                 self._write(entry.message, entry.plain, entry.shares)
-        if self.out and len(self.parcels) < EAGER:
+        if self.out and len(self.frames) < EAGER:
             self._cut()
         marks = self.marks
         while marks and marks[0][0] <= durable:
@@ -410,7 +410,7 @@ class Peer:
         self.owed = 0
         self.owed_bytes = 0
         self.confirmed_at = self.hub.now
-        body = u64(self.parcels_heard) + u64(self.capped(self.safe_n))
+        body = u64(self.frames_heard) + u64(self.capped(self.safe_n))
         self.outlet.send(CONFIRM, body + u64(max(self.table_heard, 0)))
 
     # What is not confirmed, though it came: the peer may have to send it elsewhere
@@ -430,12 +430,12 @@ class Peer:
 
     def confirmed(self, body: bytes) -> None:
         """What the peer says that it has."""
-        parcels, pos = read_u64(body, 0)
+        frames, pos = read_u64(body, 0)
         n, pos = read_u64(body, pos)
         number, pos = read_u64(body, pos)
-        while self.parcels_confirmed < parcels and self.parcels:
-            self.parcels_confirmed += 1
-            self.under_way_bytes -= self.parcels.popleft()
+        while self.frames_confirmed < frames and self.frames:
+            self.frames_confirmed += 1
+            self.under_way_bytes -= self.frames.popleft()
         self._settle_to(n)
         self.knows_table(number)
 
@@ -444,13 +444,13 @@ class Peer:
         freed: Connection | None = None
         while unacked and unacked[0].n <= n:
             entry = unacked.popleft()
-            keeping = entry.keeping
-            if keeping is not None:
+            tracker = entry.tracker
+            if tracker is not None:
                 # As arrived(), but a sender of many in a row is told once.
-                entry.keeping = None
-                keeping.remote -= 1
-                waiter = keeping.waiter
-                if keeping.remote == 0 and waiter is not None and waiter is not freed:
+                entry.tracker = None
+                tracker.remote -= 1
+                waiter = tracker.waiter
+                if tracker.remote == 0 and waiter is not None and waiter is not freed:
                     if freed is not None:
                         freed.release()
                     freed = waiter
@@ -463,25 +463,25 @@ class Peer:
         self.queued -= 1
         self.queued_bytes -= entry.size()
         if entry.record is not None:
-            self.hub.book().remove(entry)
+            self.hub.require_journal().remove(entry)
         self._excuse(entry)
 
     def _excuse(self, entry: Entry) -> None:
         """Nobody waits for the peer any more on account of this entry."""
-        if entry.keeping is not None:
-            arrived(entry.keeping)
-            entry.keeping = None
+        if entry.tracker is not None:
+            arrived(entry.tracker)
+            entry.tracker = None
         if entry.also is not None:
-            for keeping in entry.also:
-                arrived(keeping)
+            for tracker in entry.also:
+                arrived(tracker)
             entry.also = None
 
     def knows_table(self, number: int) -> None:
         self.knows = number
         while self.awaiting and self.awaiting[0].number <= number:
-            arrived(self.awaiting.popleft().keeping)
+            arrived(self.awaiting.popleft().tracker)
 
-    def wait_for_line(self, keeping: Keeping) -> None:
+    def wait_for_line(self, tracker: AckTracker) -> None:
         """Until the peer has all that was put so far."""
         if not self.up or not self.patient:
             return
@@ -491,8 +491,8 @@ class Peer:
                 if entry.n:
                     if entry.also is None:
                         entry.also = []
-                    entry.also.append(keeping)
-                    keeping.remote += 1
+                    entry.also.append(tracker)
+                    tracker.remote += 1
                     return
 
     # Links come and go
@@ -502,8 +502,8 @@ class Peer:
         self.outlet = outlet
         self.up = True
         self.patient = True
-        self.parcels_confirmed = 0
-        self.parcels_heard = 0
+        self.frames_confirmed = 0
+        self.frames_heard = 0
         self.owed = 0
         self.owed_bytes = 0
         self.confirm_due = True
@@ -528,7 +528,7 @@ class Peer:
         self.up = False
         self.outlet = NOWHERE
         self._clear_out()
-        self.parcels.clear()
+        self.frames.clear()
         self.under_way_bytes = 0
         line = self.unacked
         for entry in self.waiting:
@@ -545,11 +545,11 @@ class Peer:
         """Nobody waits for the peer any more; what it may not have is kept for it."""
         self.patient = False
         while self.awaiting:
-            arrived(self.awaiting.popleft().keeping)
+            arrived(self.awaiting.popleft().tracker)
         for line in (self.unacked, self.waiting):
             for entry in line:
                 if entry.n:
-                    if self.hub.ledger is not None and entry.record is None:
+                    if self.hub.journal is not None and entry.record is None:
                         self._journal(entry)
                     self._excuse(entry)
 
@@ -574,10 +574,10 @@ class Peer:
     # The line in
 
     def take(self, data: bytes, now: float) -> None:
-        """A parcel with messages; ProtocolFault if it is none."""
+        """A frame with messages; ProtocolFault if it is none."""
         hub = self.hub
         hub.now = now
-        self.parcels_heard += 1
+        self.frames_heard += 1
         self.owed += 1
         self.owed_bytes += len(data)
         n, pos = read_u64(data, 0)
@@ -624,16 +624,16 @@ class Peer:
             if hub.work >= hub.work_per_turn:
                 hub.flush()
         hub.source = None
-        ledger = hub.ledger
-        if ledger is None:
+        journal = hub.journal
+        if journal is None:
             self.safe_n = self.heard_n
             return
         if not numbered:
             return
-        if ledger.batch.touched():
+        if journal.batch.touched():
             # With what the messages changed: both are safe, or none.
-            ledger.note("heard/" + self.name, f"{self.heard_life} {self.heard_n}")
-        self.marks.append((ledger.mark(), self.heard_n))
+            journal.note("heard/" + self.name, f"{self.heard_life} {self.heard_n}")
+        self.marks.append((journal.mark(), self.heard_n))
 
     def comes_early(self, life: str, n: int) -> bool:
         """Whether a message of this line has not come; then it does now, as another's copy."""
@@ -651,17 +651,17 @@ class Peer:
         return True
 
     def _note_early(self) -> None:
-        ledger = self.hub.ledger
-        if ledger is not None:
+        journal = self.hub.journal
+        if journal is not None:
             text = " ".join([f"{n}/{life}" for n, life in self.early.items()])
-            ledger.note("early/" + self.name, text)
+            journal.note("early/" + self.name, text)
 
 
-def arrived(keeping: Keeping) -> None:
+def arrived(tracker: AckTracker) -> None:
     """One peer less to wait for."""
-    keeping.remote -= 1
-    if keeping.remote == 0 and keeping.waiter is not None:
-        keeping.waiter.release()
+    tracker.remote -= 1
+    if tracker.remote == 0 and tracker.waiter is not None:
+        tracker.waiter.release()
 
 
 def record_of(message: Publish, plain: bool, shares: list[str] | None, now: float) -> bytes:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from mhub.core.hlc import LOW_BITS, Clock
-from mhub.core.ledger import Keeping
+from mhub.core.journal import AckTracker
 from mhub.core.peer import Entry, Peer, PeerLimits, Waiting
 from mhub.core.ports import Neighbours
 from mhub.core.router import Route, reserved
@@ -118,8 +118,8 @@ class Peers:
         if peer is None:
             peer = Peer(self.hub, name, self.limits)
             peer.life = self.hub.token()
-            if self.hub.ledger is not None:
-                peer.sid = self.hub.ledger.line(name)
+            if self.hub.journal is not None:
+                peer.sid = self.hub.journal.line(name)
             peer.reserve()
             self._take_in(peer)
         return peer
@@ -145,12 +145,12 @@ class Peers:
         self.withdraw(peer, True)
         peer.clients = {}
         dropped = peer.forget_line()
-        ledger = self.hub.ledger
-        if ledger is not None:
-            ledger.end_line(peer.sid)
-            ledger.note("line/" + peer.name, "")
-            ledger.note("heard/" + peer.name, "")
-            ledger.note("early/" + peer.name, "")
+        journal = self.hub.journal
+        if journal is not None:
+            journal.end_line(peer.sid)
+            journal.note("line/" + peer.name, "")
+            journal.note("heard/" + peer.name, "")
+            journal.note("early/" + peer.name, "")
         del self.peers[peer.name]
         self.all.remove(peer)
         self.past.add(peer)
@@ -168,11 +168,11 @@ class Peers:
                 self.ended[life] = last, early
         while len(self.ended) > ENDED_CHANNELS:
             del self.ended[next(iter(self.ended))]
-        if self.hub.ledger is not None:
+        if self.hub.journal is not None:
             lines = []
             for life, (last, copies) in self.ended.items():
                 lines.append(" ".join([life, str(last), *[str(n) for n in copies]]))
-            self.hub.ledger.note(ENDED, "\n".join(lines))
+            self.hub.journal.note(ENDED, "\n".join(lines))
 
     def recall_channels(self, text: str) -> None:
         """What end_channel() has noted."""
@@ -235,25 +235,25 @@ class Peers:
         first = self.log[0].number
         return [self.log[index] for index in range(number + 1 - first, len(self.log))]
 
-    def wait_for_table(self) -> Keeping | None:
+    def wait_for_table(self) -> AckTracker | None:
         """What waits until every peer knows our table as it is now; None: all do."""
         if not self.suback_waits:
             return None
-        keeping: Keeping | None = None
+        tracker: AckTracker | None = None
         for peer in self.all:
             if peer.up and peer.patient and peer.knows < self.number:
-                if keeping is None:
-                    keeping = Keeping()
-                keeping.remote += 1
-                peer.awaiting.append(Waiting(self.number, keeping))
-        return keeping
+                if tracker is None:
+                    tracker = AckTracker()
+                tracker.remote += 1
+                peer.awaiting.append(Waiting(self.number, tracker))
+        return tracker
 
-    def wait_for_lines(self) -> Keeping | None:
+    def wait_for_lines(self) -> AckTracker | None:
         """What waits until every peer has all that was sent to it; None: all have."""
-        keeping = Keeping()
+        tracker = AckTracker()
         for peer in self.all:
-            peer.wait_for_line(keeping)
-        return keeping if keeping.remote else None
+            peer.wait_for_line(tracker)
+        return tracker if tracker.remote else None
 
     # What peers say
 
@@ -276,9 +276,9 @@ class Peers:
             peer.routes[name] = value
         else:
             peer.routes.pop(name, None)
-        if self.hub.ledger is not None and (old ^ value) & LASTING:
+        if self.hub.journal is not None and (old ^ value) & LASTING:
             # A restart must not forget what to keep for a peer that is away.
-            self.hub.ledger.peer_wants(peer.sid, rest, bool(value & LASTING))
+            self.hub.journal.peer_wants(peer.sid, rest, bool(value & LASTING))
         self._route(peer, name, value)
 
     def learn_again(self, peer: Peer, name: str) -> None:
@@ -430,9 +430,9 @@ class Peers:
             peer.expected = left
 
     def flush(self) -> None:
-        if self.clock.last > self.noted_stamp and self.hub.ledger is not None:
+        if self.clock.last > self.noted_stamp and self.hub.journal is not None:
             self.noted_stamp = self.clock.last + AHEAD
-            self.hub.ledger.note(CLOCK, str(self.noted_stamp))
+            self.hub.journal.note(CLOCK, str(self.noted_stamp))
         if self.migrating:
             self.neighbours.turn()
         for peer in self.all:

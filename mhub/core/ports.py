@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, Final, Protocol
 
-from mhub.core.journal import Batch, Row
+from mhub.core.records import Batch, Row
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Events(Protocol):
         """A defect of ours came to light; what it hit was closed, everything else goes on."""
 
 
-class Journal(Protocol):
+class JournalWriter(Protocol):
     """The way to the store.  Both calls return at once."""
 
     def commit(self, batch: Batch) -> None:
@@ -55,7 +55,7 @@ class PeerOutlet(Protocol):
     """The way to another node."""
 
     def send(self, kind: int, body: bytes) -> None:
-        """A parcel; it arrives behind all that were sent before, or the link is lost."""
+        """A frame; it arrives behind all that were sent before, or the link is lost."""
 
 
 class Neighbours(Protocol):
@@ -77,7 +77,7 @@ class Neighbours(Protocol):
         """A message came for the session of one client alone."""
 
     def loaded(self, session: "Session", rows: list[Row]) -> None:
-        """Messages of a frozen session, which the journal was asked for."""
+        """Messages of a frozen session, which the store was asked for."""
 
     def ended(self, session: "Session") -> None:
         """A session is over."""

@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING, cast
 
 from mhub.core.connection import Connection
-from mhub.core.ledger import Keeping
+from mhub.core.journal import AckTracker
 from mhub.wire import reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import PUBACK, PUBCOMP, PUBREC, V5
@@ -73,21 +73,21 @@ class Publishing:
             reason = 0
         session = connection.owner()
         if message.qos == 1:
-            if message.keeping is None:
+            if message.tracker is None:
                 connection.acknowledge(PUBACK, message.pid, reason, 0, None)
             else:
-                keeping = cast(Keeping, message.keeping)
-                connection.acknowledge(PUBACK, message.pid, reason, 0, keeping)
+                tracker = cast(AckTracker, message.tracker)
+                connection.acknowledge(PUBACK, message.pid, reason, 0, tracker)
             return
         if reason >= reasons.UNSPECIFIED:
             session.incoming.pop(message.pid, None)  # [MQTT-4.3.3-9]
             connection.unreleased -= 1
         elif session.sid:
-            self.hub.book().incoming(session, message.pid, True)
+            self.hub.require_journal().incoming(session, message.pid, True)
         after = self.hub.mark(session)
         waits = None
-        if message.keeping is not None:
-            waits = cast(Keeping, message.keeping)
+        if message.tracker is not None:
+            waits = cast(AckTracker, message.tracker)
         connection.acknowledge(PUBREC, message.pid, reason, after, waits)
 
     def _first_of_qos2(self, connection: Connection, pid: int, dup: bool) -> bool:
@@ -139,5 +139,5 @@ class Publishing:
         if incoming.pop(pid):
             connection.unreleased -= 1
         if session.sid:
-            self.hub.book().incoming(session, pid, False)
+            self.hub.require_journal().incoming(session, pid, False)
         connection.acknowledge(PUBCOMP, pid, 0, self.hub.mark(session), None)

@@ -5,11 +5,11 @@ from typing import Final
 
 from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
-from mhub.core.journal import Contents, StoredSession, publish_of
-from mhub.core.ledger import PEER, Ledger, keeping_of
+from mhub.core.journal import PEER, Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.peer import Entry, Origin
 from mhub.core.peers import CLOCK, ENDED, FILTER, SHARE, Peers
+from mhub.core.records import Contents, StoredSession, publish_of
 from mhub.core.session import STATE_LOST, Session
 from mhub.wire import properties
 from mhub.wire.topics import split_share
@@ -24,9 +24,9 @@ and gives it again."""
 
 def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) -> None:
     """Bring back what the store had; limits_of() knows a listener's limits by its name."""
-    ledger = hub.book()
-    ledger.last_sid = contents.last_sid
-    ledger.last_mid = contents.last_mid
+    journal = hub.require_journal()
+    journal.last_sid = contents.last_sid
+    journal.last_mid = contents.last_mid
     if hub.peers is not None:
         hub.peers.clock.saw(int(contents.notes.get(CLOCK, 0)))
         hub.peers.recall_channels(contents.notes.get(ENDED, ""))
@@ -36,12 +36,12 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     for stored in contents.sessions:
         sid = stored.record.sid
         if sid in arriving:
-            ledger.batch.ended.append(sid)
-            ledger.note(arriving[sid], "")
+            journal.batch.ended.append(sid)
+            journal.note(arriving[sid], "")
             continue
         if stored.record.client_id.startswith(PEER):
             if hub.peers is not None:
-                _line(hub, hub.peers, stored, contents.notes, ledger.epoch)
+                _line(hub, hub.peers, stored, contents.notes, journal.epoch)
             continue
         session = revive(hub, stored, limits_of(stored.record.listener))
         session.sid = sid
@@ -56,20 +56,20 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.peers.own(session.client_id, newest.epoch, False)
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
-        _messages(session, stored, ledger.epoch)
-        _deadlines(hub, session, stored, ledger)
+        _messages(session, stored, journal.epoch)
+        _deadlines(hub, session, stored, journal)
         if session.shares:
             session.refill()  # so that others of its groups can take over
     for body in contents.retained:
         try:
-            message = publish_of(body, ledger.epoch)
+            message = publish_of(body, journal.epoch)
         except ValueError as error:
             hub.events.crashed("a stored retained message", error)
             continue
         if message.payload:
             hub.retained.store(message)
         elif hub.peers is not None:
-            hub.retained.recall_tomb(message)
+            hub.retained.recall_tombstone(message)
     if hub.peers is not None:
         hub.peers.notes = contents.notes
         hub.peers.clock.saw(hub.retained.last_stamp())
@@ -105,10 +105,10 @@ def _line(
             message = publish_of(row.body, epoch)
         except ValueError as error:
             hub.events.crashed(f"a stored message for node {name}", error)
-            hub.book().forget(row.record)
+            hub.require_journal().forget(row.record)
             continue
-        keeping = keeping_of(message)
-        keeping.unsettled = 1
+        tracker = tracker_of(message)
+        tracker.unsettled = 1
         kind, sender, node, life, n, controls, *names = row.record.share.split("\n")
         entry = Entry(row.record.seq, message, kind == "+", names or None)
         entry.record = row.record
@@ -164,13 +164,13 @@ def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
     session.hub.queued_bytes += stored.queued_bytes
 
 
-def _deadlines(hub: Hub, session: Session, stored: StoredSession, ledger: Ledger) -> None:
+def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journal) -> None:
     """Who was connected when the broker ended counts as gone from now on.
 
     What is past already happens with the first tick: a will is published, a session ends.
     """
     record = stored.record
-    epoch = ledger.epoch
+    epoch = journal.epoch
     if record.will:
         try:
             session.will = publish_of(record.will, epoch)
@@ -182,12 +182,12 @@ def _deadlines(hub: Hub, session: Session, stored: StoredSession, ledger: Ledger
             session.will_at = record.will_at - epoch
         else:
             session.will_at = hub.now + min(record.will_delay_s, record.expiry_s)
-            ledger.session(session)  # from now on, however often the broker ends meanwhile
+            journal.session(session)  # from now on, however often the broker ends meanwhile
     if record.ends_at:
         session.ends_at = record.ends_at - epoch
     elif record.expiry_s != NEVER:
         session.ends_at = hub.now + record.expiry_s
-        ledger.session(session)
+        journal.session(session)
     deadline = session.will_at or session.ends_at
     if session.will_at and session.ends_at:
         deadline = min(session.will_at, session.ends_at)

@@ -23,7 +23,7 @@ class Retained:
         self.expiring: dict[str, Publish] = {}
         # In a cluster: what was erased and when, and for each bucket of topics a sum over what is
         # there, by which two nodes see where they differ.
-        self.tombs: dict[str, Publish] = {}
+        self.tombstones: dict[str, Publish] = {}
         self.tombstone_s = 86_400.0
         self.sums: list[int] | None = None
 
@@ -50,7 +50,7 @@ class Retained:
             self._count(old)
             if old.expires_at:
                 self.expiring.pop(old.topic, None)
-        self._unbury(message.topic)
+        self._drop_tombstone(message.topic)
         self.tree.put(message.topic, message)
         self.size_bytes += grows
         self._count(message)
@@ -85,10 +85,10 @@ class Retained:
         for message in expired:
             self.discard(message)
         self.stats.dropped_expired += len(expired)
-        over = [tomb for tomb in self.tombs.values() if tomb.expires_at <= now]
-        for tomb in over:
-            self._unbury(tomb.topic)
-        return [message.topic for message in expired] + [tomb.topic for tomb in over]
+        over = [tombstone for tombstone in self.tombstones.values() if tombstone.expires_at <= now]
+        for tombstone in over:
+            self._drop_tombstone(tombstone.topic)
+        return [message.topic for message in expired] + [tombstone.topic for tombstone in over]
 
     # In a cluster
 
@@ -96,35 +96,35 @@ class Retained:
         """Whether a message comes after what is known of its topic."""
         known = self.tree.get(message.topic)
         if known is None:
-            known = self.tombs.get(message.topic)
+            known = self.tombstones.get(message.topic)
         if known is None or message.stamp > known.stamp:
             return True
         return message.stamp == known.stamp and message.payload > known.payload
 
-    def bury(self, message: Publish, now: float) -> Publish:
+    def put_tombstone(self, message: Publish, now: float) -> Publish:
         """Remember that a topic was erased."""
-        tomb = Publish(message.topic_data, b"", 0, True)
-        tomb.topic = message.topic
-        tomb.topic_field = message.topic_field
-        tomb.stamp = message.stamp
-        tomb.expires_at = now + self.tombstone_s
-        self._unbury(tomb.topic)
-        self.tombs[tomb.topic] = tomb
-        self._count(tomb)
-        return tomb
+        tombstone = Publish(message.topic_data, b"", 0, True)
+        tombstone.topic = message.topic
+        tombstone.topic_field = message.topic_field
+        tombstone.stamp = message.stamp
+        tombstone.expires_at = now + self.tombstone_s
+        self._drop_tombstone(tombstone.topic)
+        self.tombstones[tombstone.topic] = tombstone
+        self._count(tombstone)
+        return tombstone
 
-    def recall_tomb(self, tomb: Publish) -> None:
+    def recall_tombstone(self, tombstone: Publish) -> None:
         """What was erased, as the store remembers it."""
-        self.tombs[tomb.topic] = tomb
-        self._count(tomb)
+        self.tombstones[tombstone.topic] = tombstone
+        self._count(tombstone)
 
     def last_stamp(self) -> int:
         return max([message.stamp for message in self.known()], default=0)
 
-    def _unbury(self, topic: str) -> None:
-        tomb = self.tombs.pop(topic, None) if self.tombs else None
-        if tomb is not None:
-            self._count(tomb)
+    def _drop_tombstone(self, topic: str) -> None:
+        tombstone = self.tombstones.pop(topic, None) if self.tombstones else None
+        if tombstone is not None:
+            self._count(tombstone)
 
     def count_for_peers(self) -> None:
         """From now on, keep the sums."""
@@ -142,7 +142,7 @@ class Retained:
 
     def known(self) -> list[Publish]:
         """All that the cluster has to agree on: messages, and what was erased."""
-        return [m for m in self.tree.values() if m.stamp] + list(self.tombs.values())
+        return [m for m in self.tree.values() if m.stamp] + list(self.tombstones.values())
 
 
 def bucket_of(topic_data: bytes) -> int:

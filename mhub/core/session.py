@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Final
 
 from mhub.core import limits
 from mhub.core.delivery import Delivery, Subscription
-from mhub.core.journal import DeliveryRecord, Row, publish_of
-from mhub.core.ledger import Keeping
+from mhub.core.journal import AckTracker
 from mhub.core.limits import Limits
 from mhub.core.ports import Intake
+from mhub.core.records import DeliveryRecord, Row, publish_of
 from mhub.core.shared import Group
 from mhub.core.timers import Timed
 from mhub.wire.packets import PUBREL
@@ -127,7 +127,7 @@ class Session(Timed):
         delivery.group = subscription.group
         if qos and self.ready():
             if self.sid:
-                self.hub.book().add(self, delivery)
+                self.hub.require_journal().add(self, delivery)
             self._send(delivery)
         else:
             self.enqueue(delivery)
@@ -142,7 +142,7 @@ class Session(Timed):
         self.inflight = {}
         for pid in self.incoming:
             if self.sid:
-                self.hub.book().incoming(self, pid, False)
+                self.hub.require_journal().incoming(self, pid, False)
         self.incoming = {}
         waiting: list[Delivery] = []
         for delivery in inflight:
@@ -152,7 +152,7 @@ class Session(Timed):
                 self.requeue(delivery)  # a place in front, the store cannot give it
             else:
                 if delivery.record is not None:
-                    self.hub.book().sent(delivery, 0)
+                    self.hub.require_journal().sent(delivery, 0)
                 waiting.append(delivery)
         self._put_back(waiting)
 
@@ -161,7 +161,7 @@ class Session(Timed):
         if lost != self.state_lost:
             self.state_lost = lost
             if self.sid:
-                self.hub.book().note(STATE_LOST + self.client_id, "1" if lost else "")
+                self.hub.require_journal().note(STATE_LOST + self.client_id, "1" if lost else "")
 
     def requeue(self, delivery: Delivery) -> None:
         """A delivery that the store has takes its place at the end of the queue."""
@@ -196,7 +196,7 @@ class Session(Timed):
         self.last_pid = pid
         record = delivery.record
         if record is not None:
-            self.hub.book().sent(delivery, pid)
+            self.hub.require_journal().sent(delivery, pid)
         if self._publish(connection, delivery, pid, False):
             self.inflight[pid] = delivery
             delivery.counted = True
@@ -215,7 +215,7 @@ class Session(Timed):
     def _discard(self, delivery: Delivery) -> None:
         """A delivery is over: the store need not have it any more."""
         if delivery.record is not None:
-            self.hub.book().remove(delivery)
+            self.hub.require_journal().remove(delivery)
 
     def enqueue(self, delivery: Delivery) -> None:
         """Keep a delivery for later, within the bounds."""
@@ -223,10 +223,10 @@ class Session(Timed):
         if not self._make_room(delivery, size):
             return
         if self.sid and (delivery.qos or self.connection is None):
-            book = self.hub.book()
-            book.add(self, delivery)
+            journal = self.hub.require_journal()
+            journal.add(self, delivery)
             # What a shared group may take over is at hand, but for what comes back after a start.
-            if self.spilled or (self.queued() >= book.window and not self.shares):
+            if self.spilled or (self.queued() >= journal.window and not self.shares):
                 if not self.spilled:
                     self.tail_seq = self.last_seq - 1
                 self.spilled += 1
@@ -313,11 +313,11 @@ class Session(Timed):
 
     def portion(self) -> int:
         """How much of the queue is to be at hand: much, if somebody takes it."""
-        return LOAD_MESSAGES if self.connection is not None else self.hub.book().window
+        return LOAD_MESSAGES if self.connection is not None else self.hub.require_journal().window
 
     def take_back(self, rows: list[Row]) -> None:
         """Messages from the store: they are next."""
-        epoch = self.hub.book().epoch
+        epoch = self.hub.require_journal().epoch
         for row in rows:
             record = row.record
             self.tail_seq = record.seq
@@ -367,11 +367,11 @@ class Session(Timed):
             message = publish_of(row.body, epoch)
         except ValueError as error:
             self.hub.events.crashed(f"a stored message for {self.client_id!r}", error)
-            self.hub.book().forget(record)
+            self.hub.require_journal().forget(record)
             return None
-        keeping = Keeping()
-        keeping.unsettled = 1
-        message.keeping = keeping
+        tracker = AckTracker()
+        tracker.unsettled = 1
+        message.tracker = tracker
         delivery = Delivery(message, record.qos, record.retain, record.ids)
         delivery.record = record
         delivery.released = record.released
@@ -421,7 +421,7 @@ class Session(Timed):
     def waiting(self) -> bool:
         """Whether pump() would find something that may be sent now."""
         connection = self.connection
-        if connection is None or connection.blocked or connection.muted_until:
+        if connection is None or connection.blocked or connection.output_held_until:
             return False
         if self.resend is not None:
             return self.outstanding < self.window
@@ -529,7 +529,7 @@ class Session(Timed):
                 delivery = Delivery(message, qos, True, feed.subscription.ids)
                 delivery.fed = True
                 if self.sid:
-                    hub.book().add(self, delivery)
+                    hub.require_journal().add(self, delivery)
                 self._send(delivery)
             else:
                 connection.publish(message, 0, 0, True, feed.subscription.ids, False, 0)
@@ -567,7 +567,7 @@ class Session(Timed):
         """A delivery is over; its place in the window is free for the next."""
         del self.inflight[pid]
         if delivery.record is not None:
-            self.hub.book().remove(delivery)
+            self.hub.require_journal().remove(delivery)
         if delivery.counted:
             self.outstanding -= 1
         if self.queue is not None or self.resend is not None or self.spilled or self.fed():
@@ -587,7 +587,7 @@ class Session(Timed):
             after = 0
             if delivery.record is not None:
                 # Else the message would be sent again after a crash, to a client that is done.
-                self.hub.book().released(delivery)
+                self.hub.require_journal().released(delivery)
                 after = delivery.record.batch
             connection.acknowledge(PUBREL, pid, 0, after, None)  # [MQTT-4.3.3-4]
 

@@ -47,7 +47,7 @@ class Subscribing:
         # Whoever publishes on another node after this reply is heard here.
         peers = self.hub.peers
         others = peers.wait_for_table() if peers is not None else None
-        connection.promise(reply, self.hub.mark(session), others)
+        connection.send_when_durable(reply, self.hub.mark(session), others)
         session.pump(self.hub.portion)
 
     def _check(self, request: Request) -> None:
@@ -98,7 +98,7 @@ class Subscribing:
         session.subscriptions[request.topic_filter] = subscription
         self.hub.router.add(subscription)
         if session.sid:
-            self.hub.book().subscribed(request.topic_filter, subscription)
+            self.hub.require_journal().subscribed(request.topic_filter, subscription)
         return subscription
 
     def unsubscribe(self, connection: Connection, session: Session, packet: Unsubscribe) -> None:
@@ -111,8 +111,8 @@ class Subscribing:
             codes.append(reasons.SUCCESS)
             self.hub.router.remove(subscription)
             if session.sid:
-                self.hub.book().unsubscribed(session, topic_filter)
+                self.hub.require_journal().unsubscribed(session, topic_filter)
             if subscription.group is not None:
                 session.hand_over(subscription.group, False)
         reply = encode.unsuback(packet.pid, bytes(codes), connection.version)
-        connection.promise(reply, self.hub.mark(session), None)
+        connection.send_when_durable(reply, self.hub.mark(session), None)

@@ -92,7 +92,7 @@ class SysTopics:
             "dropped/too_large": str(stats.dropped_too_large),
             "dropped/retained_full": str(stats.dropped_retained_full),
             "store/state": hub.store_state,
-            "store/pending": str(hub.ledger.pending_bytes() if hub.ledger is not None else 0),
+            "store/pending": str(hub.journal.pending_bytes() if hub.journal is not None else 0),
             "store/commits": str(stats.store_commits),
             "store/failures": str(stats.store_failures),
             "store/behind": str(stats.store_behind),

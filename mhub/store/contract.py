@@ -1,7 +1,7 @@
 """What a store has to do.
 
 A store holds sessions, their subscriptions and messages, retained messages and notes, as the
-records of `mhub.core.journal`.  It is changed by whole batches only.  Calls come one after the
+records of `mhub.core.records`.  It is changed by whole batches only.  Calls come one after the
 other, never two at a time, but for load(), which may come while a commit() is under way and then
 sees what was stored before that commit or after it.
 
@@ -11,7 +11,7 @@ A `SharedStore` can do more, which the nodes of a cluster need to take over from
 from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
-from mhub.core.journal import HEAD, HEAD_SIZE, Batch, Contents, Row, SessionRecord
+from mhub.core.records import HEAD, HEAD_SIZE, Batch, Contents, Row, SessionRecord
 
 
 class StoreError(Exception):
@@ -29,10 +29,10 @@ class StoreTaken(StoreBroken):
 class StillOwned(StoreError):
     """Somebody has the lease: `who`, as text for people."""
 
-    def __init__(self, name: str, who: str, by_stand_in: bool) -> None:
+    def __init__(self, name: str, who: str, by_successor: bool) -> None:
         self.who = who
-        self.by_stand_in = by_stand_in  # and not by the node whose contents they are
-        super().__init__(f"{name}: it is being {'taken over' if by_stand_in else 'used'} by {who}")
+        self.by_successor = by_successor  # and not by the node whose contents they are
+        super().__init__(f"{name}: it is being {'taken over' if by_successor else 'used'} by {who}")
 
 
 class NothingThere(StoreError):

@@ -25,7 +25,7 @@ from math import isfinite
 from typing import Any, BinaryIO, Final
 
 from mhub.core.fields import BODY, CLOCK, DATA, FLAG, NUMBER, QOS, TEXT, TIME, U16, U32, Kind, Shape
-from mhub.core.journal import (
+from mhub.core.records import (
     DELIVERY,
     MESSAGE,
     SCHEMA,

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Iterable
 from itertools import islice
 from typing import Final, TypeVar
 
-from mhub.core.journal import (
+from mhub.core.records import (
     DELIVERY,
     MESSAGE,
     SESSION,

@@ -38,7 +38,7 @@ from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
 
-from mhub.core.journal import Batch, Contents, MessageRecord, Row, StoredSession
+from mhub.core.records import Batch, Contents, MessageRecord, Row, StoredSession
 from mhub.store import redis_lua as lua
 from mhub.store.contract import StoreError, StoreTaken, expires_at_of, is_over
 from mhub.store.redis_check import check_contents
@@ -58,15 +58,15 @@ class RedisStore:
         self,
         reactor: Any,
         options: RedisOptions,
-        stand_in: str = "",
+        successor: str = "",
         taken: Callable[[StoreTaken], None] | None = None,
     ) -> None:
-        """As for RedisLease.  Who stands in for another node calls claim() before open()."""
+        """As for RedisLease.  Who takes over from another node calls claim() before open()."""
         self._reactor = reactor
         self._options = options
         self._link = RedisLink(reactor, options)
         self._reader = RedisReader(self._link)
-        self._lease = RedisLease(reactor, self._link, options.lease_s, stand_in, taken)
+        self._lease = RedisLease(reactor, self._link, options.lease_s, successor, taken)
         self.name = self._link.name
         self.lease_s = options.lease_s
         self._number = 0  # of the last batch

@@ -1,6 +1,6 @@
 """What is wrong with the contents of a Redis server, as lines for people."""
 
-from mhub.core.journal import DeliveryRecord, StoredSession, publish_of
+from mhub.core.records import DeliveryRecord, StoredSession, publish_of
 from mhub.store.redis_reader import RedisReader
 
 

@@ -1,4 +1,4 @@
-"""Who has the keys of a prefix: one broker at a time, or a node that stands in for a dead one.
+"""Who has the keys of a prefix: one broker at a time, or a node that takes over from a dead one.
 
     owner         goes `lease_s` after its holder was killed or cut off; which renews it till then
     applied_by    in the hash `meta`: who was the last to become the owner, for good
@@ -6,9 +6,9 @@
 `owner` keeps others from coming in; `applied_by` keeps the one before from changing anything, when
 it comes back after its lease has lapsed and somebody took it.  If nobody did, it goes on.
 
-A node of a cluster that stands in for another one (`mhub.cluster.standin`) does not wait for the
+A node of a cluster that takes over from another one (`mhub.cluster.failover`) does not wait for the
 lease, and does not change the version of the schema: the node itself may be an older mhub.  The
-node itself waits as long as somebody stands in for it.
+node itself waits as long as somebody takes over from it.
 """
 
 import os
@@ -20,14 +20,14 @@ from typing import Any, Final
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall, deferLater
 
-from mhub.core import journal
+from mhub.core import records
 from mhub.log import logger
 from mhub.store import redis_lua as lua
 from mhub.store.contract import NothingThere, StillOwned, StoreBroken, StoreError, StoreTaken
 from mhub.store.redis_link import RedisLink
 from mhub.store.redis_records import Answer
 
-_STAND_IN: Final = b"stand-in: "
+_SUCCESSOR: Final = b"failover: "
 """What `owner` begins with while it is not the broker itself; no name of a host has this."""
 
 
@@ -37,17 +37,17 @@ class RedisLease:
         reactor: Any,
         link: RedisLink,
         lease_s: float,
-        stand_in: str = "",
+        successor: str = "",
         taken: Callable[[StoreTaken], None] | None = None,
     ) -> None:
-        """`stand_in` is the node that stands in for the one whose prefix this is.
+        """`successor` is the node that takes over from the one whose prefix this is.
 
         taken() is called when another one has taken the lease, each time that this shows.
         """
         self._reactor = reactor
         self._link = link
         self._lease_s = lease_s
-        self._stand_in = stand_in
+        self._successor = successor
         self._taken = taken
         self._token = token_hex(8).encode()
         self._waiting: Deferred[None] | None = None  # for another owner to go
@@ -60,9 +60,9 @@ class RedisLease:
         """Become the owner.  Returns whether to recount refs, and the server's time.
 
         Whoever was killed does not renew its lease; who still has it by then is alive.  One that
-        stands in for us is done after some time, and one that stands in itself does not wait.
+        takes over from us is done after some time, and one that stands in itself does not wait.
         """
-        if self._stand_in:
+        if self._successor:
             return await self.take()
         deadline = self._reactor.seconds() + 1.25 * self._lease_s
         told = False
@@ -70,7 +70,7 @@ class RedisLease:
             try:
                 return await self.take()
             except StillOwned as held:
-                if held.by_stand_in:
+                if held.by_successor:
                     deadline = self._reactor.seconds() + 1.25 * self._lease_s
                     if not told:
                         logger("store").warn(
@@ -89,24 +89,26 @@ class RedisLease:
         """As wait(), but if somebody else is the owner, fail at once."""
         # Not before: a process that goes to the background has another id then.
         self.owner = b"%b pid %d %b" % (socket.gethostname().encode(), os.getpid(), self._token)
-        if self._stand_in:
-            self.owner = _STAND_IN + f"node {self._stand_in} on ".encode() + self.owner
+        if self._successor:
+            self.owner = _SUCCESSOR + f"node {self._successor} on ".encode() + self.owner
         name = self._link.name
-        known = b"%d" % journal.SCHEMA
-        stands_in = b"%d" % bool(self._stand_in)
+        known = b"%d" % records.SCHEMA
+        fails_over = b"%d" % bool(self._successor)
         answer = Answer(
-            await self._link.run(lua.OPEN, self._token, self.owner, self.lease_ms, known, stands_in)
+            await self._link.run(
+                lua.OPEN, self._token, self.owner, self.lease_ms, known, fails_over
+            )
         )
         outcome = answer.number()
         if outcome == 1:
             raise StoreBroken(
                 f"{name}: schema {answer.large()} is of a newer mhub; this one knows"
-                f" {journal.SCHEMA}"
+                f" {records.SCHEMA}"
             )
         if outcome == 2:
             owner = answer.text()
-            who = owner.removeprefix(_STAND_IN).decode("utf-8", "replace").rpartition(" ")[0]
-            raise StillOwned(name, who, owner.startswith(_STAND_IN))
+            who = owner.removeprefix(_SUCCESSOR).decode("utf-8", "replace").rpartition(" ")[0]
+            raise StillOwned(name, who, owner.startswith(_SUCCESSOR))
         if outcome == 3:
             raise NothingThere(f"{name}: nothing is there")
         if outcome == 4:

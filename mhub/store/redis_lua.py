@@ -133,13 +133,13 @@ end
 OPEN: Final = (
     _COMMON
     + """
--- prefix, token, name of this broker, lease in ms, schema, does it stand in for the owner?
-local _, token, name, lease, schema, stands_in = unpack(ARGV)
+-- prefix, token, name of this broker, lease in ms, schema, does it take over from the owner?
+local _, token, name, lease, schema, fails_over = unpack(ARGV)
 local found = tonumber(call('HGET', META, 'schema') or 0)
 if found > tonumber(schema) then return pack('<I4I8', 1, found) end
 local owner = call('GET', P..'owner')
 if owner and owner ~= name then return pack('<I4I4c0', 2, #owner, owner) end
-if stands_in == '0' then
+if fails_over == '0' then
   call('HSET', META, 'schema', schema)
 elseif call('EXISTS', P..'sessions', P..'ending') == 0 then
   return pack('<I4', 3)

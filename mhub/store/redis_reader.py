@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from typing import Final
 
-from mhub.core.journal import DeliveryRecord, Row, StoredSession
+from mhub.core.records import DeliveryRecord, Row, StoredSession
 from mhub.store import redis_lua as lua
 from mhub.store.redis_link import RedisLink
 from mhub.store.redis_records import Answer, sids

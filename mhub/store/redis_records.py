@@ -10,7 +10,7 @@ import struct
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from mhub.core.journal import (
+from mhub.core.records import (
     SESSION,
     SUBSCRIPTION,
     Batch,

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred
 
-from mhub.core.journal import Batch, Contents, Row
+from mhub.core.records import Batch, Contents, Row
 from mhub.store.contract import StoreError
 from mhub.store.sqlite_database import Database
 from mhub.store.sqlite_records import PAGES

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from mhub.core.journal import publish_of
+from mhub.core.records import publish_of
 
 MOST_LINES: Final = 1000
 """How many problems of a kind are named."""

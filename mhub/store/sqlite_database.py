@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Iterator
 from typing import Final
 
-from mhub.core.journal import Batch, Contents, MessageRecord, Row
+from mhub.core.records import Batch, Contents, MessageRecord, Row
 from mhub.store.contract import StoreBroken, StoreError
 from mhub.store.sqlite_check import problems
 from mhub.store.sqlite_errors import explained

@@ -17,7 +17,7 @@ import struct
 from pathlib import Path
 from typing import Final
 
-from mhub.core.journal import SCHEMA
+from mhub.core.records import SCHEMA
 from mhub.store.contract import StoreBroken
 
 APPLICATION_ID: Final = 0x6D687562

@@ -4,7 +4,7 @@ import sqlite3
 from collections.abc import Callable
 from typing import Final
 
-from mhub.core.journal import (
+from mhub.core.records import (
     DELIVERY,
     MESSAGE,
     SESSION,

@@ -6,7 +6,7 @@ Nothing here touches a database; the columns are the fields of the records, in `
 from typing import Any, Final
 
 from mhub.core.fields import Shape
-from mhub.core.journal import DELIVERY, MESSAGE, SESSION, SUBSCRIPTION, Batch
+from mhub.core.records import DELIVERY, MESSAGE, SESSION, SUBSCRIPTION, Batch
 from mhub.store.contract import expires_at_of
 
 Values = tuple[Any, ...]

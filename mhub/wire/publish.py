@@ -93,7 +93,7 @@ class Publish:
         self.stamp = 0  # when it was retained, on the cluster's clock; 0: there is no cluster
         self.journaled = False  # it is in the store while it is on its way to a peer
         self.shared = False  # it goes to several receivers
-        self.keeping: object | None = None  # what the ledger knows of it, if it has to do with it
+        self.tracker: object | None = None  # what the journal knows of it, if it has to do with it
 
 
 class PublishProperties:

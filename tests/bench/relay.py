@@ -46,13 +46,13 @@ def serve(port: int, backlog: int = 128) -> None:
                 if peer.to is not None:
                     peer.to.sock.sendall(buffer[:size])
                 else:
-                    greet(peer, bytes(buffer[:size]), subscribers)
+                    accept(peer, bytes(buffer[:size]), subscribers)
             except OSError:
                 poller.unregister(fd)
                 peers.pop(fd).sock.close()
 
 
-def greet(peer: Peer, data: bytes, subscribers: dict[bytes, Peer]) -> None:
+def accept(peer: Peer, data: bytes, subscribers: dict[bytes, Peer]) -> None:
     """CONNECT and SUBSCRIBE; lengths of one byte are enough here.  A PUBLISH makes a publisher."""
     data = peer.buffer + data
     while len(data) >= 2:

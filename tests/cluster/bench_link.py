@@ -2,7 +2,7 @@
 
     python -m tests.cluster.bench_link [MiB to send per figure] [KiB in a part]
 
-Prints parcels and megabytes in a second, CPU microseconds for a parcel at both ends, and the time
+Prints frames and megabytes in a second, CPU microseconds for a frame at both ends, and the time
 of a round trip.
 """
 
@@ -20,7 +20,7 @@ from mhub.cluster.contract import Channel
 from mhub.cluster.link import Links, LinkSettings
 
 SIZES = (64, 1024, 16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024, 8 * 1024 * 1024)
-MOST = 50_000  # parcels of one size
+MOST = 50_000  # frames of one size
 WINDOW = 4 * 1024 * 1024  # bytes that may be under way
 DATA, TAKEN, DONE = range(3)
 
@@ -108,8 +108,8 @@ async def measure(end: End, channel: Channel, size: int, count: int) -> None:
     spent = await asked(end, channel) - spent
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     print(
-        f"{size:9d} bytes: {count / seconds:8.0f} parcels/s {count * size / seconds / 1e6:7.1f} "
-        f"MB/s   CPU us a parcel: {cpu / count * 1e6:7.1f} to send {spent / count:7.1f} to take",
+        f"{size:9d} bytes: {count / seconds:8.0f} frames/s {count * size / seconds / 1e6:7.1f} "
+        f"MB/s   CPU us a frame: {cpu / count * 1e6:7.1f} to send {spent / count:7.1f} to take",
         flush=True,
     )
 

@@ -1,18 +1,18 @@
-"""A node and one other of which the test plays the part: parcels in, parcels out, no network.
+"""A node and one other of which the test plays the part: frames in, frames out, no network.
 
 here = Here()              node a, with a hub
-far = here.link()          node b is linked with it and has greeted it
-far.say(kind, at=0, ...)   a parcel from b, as JSON; far.give(kind, body) as it is
+far = here.link()          node b is linked with it and has sent RESUME
+far.say(kind, at=0, ...)   a frame from b, as JSON; far.give(kind, body) as it is
 far.told(kind)             what a has sent to b since the last call, as JSON; far.took() as it is
 """
 
 import random
 from typing import Any
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.contract import PROTOCOL
+from mhub.cluster.frames import pack, unpack
 from mhub.cluster.node import Node, NodeSettings
-from mhub.cluster.parcels import pack, unpack
 from mhub.core.hlc import Clock
 from mhub.core.limits import Limits
 from mhub.core.peer import PeerLimits
@@ -36,7 +36,7 @@ class Far:
     # Channel
 
     def send(self, kind: int, body: bytes) -> None:
-        assert not self.closed, "a parcel after the close"
+        assert not self.closed, "a frame after the close"
         self._sent.append((kind, body))
 
     def close(self, text: str) -> None:
@@ -52,7 +52,7 @@ class Far:
 
     def confirm(self, table: int) -> None:
         """It has applied the table up to a number."""
-        self.give(parcels.CONFIRM, u64(0) + u64(0) + u64(table))
+        self.give(frames.CONFIRM, u64(0) + u64(0) + u64(table))
 
     def took(self, kind: int) -> list[bytes]:
         found = [body for sent, body in self._sent if sent == kind]
@@ -89,7 +89,7 @@ class Here:
         far = Far(self)
         hello = {"cluster": "plant", "node": "b", "instance": instance, "address": far.address}
         self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
-        far.say(parcels.GREET, life=instance, heard=["", 0], table=list(table))
+        far.say(frames.RESUME, life=instance, heard=["", 0], table=list(table))
         return far
 
     def state(self) -> str:

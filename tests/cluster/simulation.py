@@ -11,7 +11,7 @@ What a node had on its disk survives a crash, as far as it was synced; of the re
 beginning, which may end in the middle of a batch (`tests.core.files`).  A node that starts has what
 is in the file.  Each node has its own idea of the time of day.
 
-If the stores are `shared`, nodes stand in for each other: a while after a crash another one starts
+If the stores are `shared`, nodes take over from each other: a while after a crash another one starts
 the node in its own place, without clients, to hand over what it has.  Until that is over, the node
 itself cannot start.
 """
@@ -24,9 +24,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from mhub.cluster.handover import GOING, Handover
+from mhub.cluster.detector import FailedNodeDetector
+from mhub.cluster.drain import GOING, Drain
 from mhub.cluster.node import Node, NodeSettings
-from mhub.cluster.vacancies import Vacancies
 from mhub.core.connection import CLOSED
 from mhub.core.hlc import Clock
 from mhub.core.limits import Limits
@@ -63,18 +63,18 @@ class Channel:
 
     def send(self, kind: int, body: bytes) -> None:
         if not self.closed:
-            for parcel in self.sim.as_sent(self.owner, kind, body):
-                self.sim.stats["parcels"] += 1
-                self.other.arrives(parcel)
+            for frame in self.sim.as_sent(self.owner, kind, body):
+                self.sim.stats["frames"] += 1
+                self.other.arrives(frame)
 
     def close(self, text: str) -> None:
         if not self.closed:
             self.closed = True
             self.other.arrives(None)
 
-    def arrives(self, parcel: tuple[int, bytes] | None) -> None:
+    def arrives(self, frame: tuple[int, bytes] | None) -> None:
         """Something is on its way to this end."""
-        self.coming.append(parcel)
+        self.coming.append(frame)
         delay = self.sim.delay(f"{self.far_name}>{self.owner.name}")
         self.last_at = max(self.last_at, self.sim.now + delay)
         self.sim.at(self.last_at, self._arrive)
@@ -85,14 +85,14 @@ class Channel:
         if self.sim.apart(self.owner.place, self.far.place):
             self.sim.at(self.sim.now + 0.1, self._arrive)
             return
-        parcel = self.coming.popleft()
+        frame = self.coming.popleft()
         if self.closed or self.owner.boot != self.boot or self.owner.node is None:
             return
-        if parcel is None:
+        if frame is None:
             self.break_off("the other side closed it")
         else:
             self.owner.enter()
-            self.owner.node.received(self, *parcel)
+            self.owner.node.received(self, *frame)
             self.owner.leave()
 
     def break_off(self, text: str) -> None:
@@ -118,12 +118,12 @@ class SimNode:
         self.world: World
         self.disk: FileDisk | None = None
         self.clients: list[Client] = []
-        self.host: SimNode | None = None  # who stands in for it
+        self.host: SimNode | None = None  # who takes over from it
         self.free_at = 0.0  # when the lease of its store lapses, if it does not run
         self._joined = False
         self._began_at = 0.0
-        self._handover: Handover | None = None
-        self._vacancies: Vacancies | None = None
+        self._drain: Drain | None = None
+        self._detector: FailedNodeDetector | None = None
         self._stepping = False
         self.lines: list[str] = []
 
@@ -196,10 +196,10 @@ class SimNode:
         node.recall()
         self.node = node
         if sim.shared and host is None:
-            chance = random.Random(f"{sim.seed} {instance} vacancies")
-            self._vacancies = Vacancies(node, LEASE_S, chance)
+            chance = random.Random(f"{sim.seed} {instance} detector")
+            self._detector = FailedNodeDetector(node, LEASE_S, chance)
         if host is not None and host.node is not None:
-            self._handover = Handover(node, host.node)
+            self._drain = Drain(node, host.node)
         self._tick(self.boot)
         self.leave()
 
@@ -216,17 +216,17 @@ class SimNode:
     def crash(self, keep: float = 0.0, zeros: bool = False) -> None:
         """Nothing of it is left but its disk, see File.lose()."""
         unsynced = len(self.file.unsafe)
-        text = "crashes" if self.host is None else "crashes as a stand-in"
+        text = "crashes" if self.host is None else "crashes as a failover"
         self.sim.note(self.name, f"{text} with {keep:.2f} of {unsynced} bytes not synced")
         self.file.lose(keep, zeros)
         self.node = None
         self.boot += 1
         self.free_at = self.sim.now + LEASE_S
-        if self.host is not None and self.host._vacancies is not None:
-            self.host._vacancies.failed(self.name, self.clock())
+        if self.host is not None and self.host._detector is not None:
+            self.host._detector.failed(self.name, self.clock())
         self.host = None
-        self._handover = None
-        self._vacancies = None
+        self._drain = None
+        self._detector = None
         for other in self.sim.nodes.values():
             if other.host is self:
                 other.crash()
@@ -241,36 +241,36 @@ class SimNode:
 
     # Standing in for each other
 
-    def _look(self, vacancies: Vacancies) -> None:
+    def _look(self, detector: FailedNodeDetector) -> None:
         """Whether somebody is gone."""
-        for name in vacancies.due(self.clock()):
+        for name in detector.due(self.clock()):
             other = self.sim.nodes[name]
             if other.node is not None or self.sim.now < other.free_at:
-                vacancies.failed(name, self.clock())
+                detector.failed(name, self.clock())
             else:
-                self.sim.note(self.name, f"stands in for {name}")
+                self.sim.note(self.name, f"takes over from {name}")
                 other.start(self)
 
-    def _hand_over(self, handover: Handover) -> None:
+    def _hand_over(self, drain: Drain) -> None:
         self.enter()
-        came_to = handover.step()
+        came_to = drain.step()
         self.leave()
         if came_to != GOING:
-            self.sim.note(self.name, f"the stand-in ends: {came_to}")
-            self._handover = None
+            self.sim.note(self.name, f"the failover ends: {came_to}")
+            self._drain = None
             boot = self.boot
             self.sim.later(0.2, lambda: self._end(boot))
 
     def _end(self, boot: int) -> None:
-        """A stand-in that has handed over what it could."""
+        """A failover that has handed over what it could."""
         host = self.host
         if boot != self.boot or self.node is None or host is None:
             return
         self.node.close()
         self.crash()
         self.free_at = self.sim.now
-        if host._vacancies is not None:
-            host._vacancies.ended(self.name, self.clock())
+        if host._detector is not None:
+            host._detector.ended(self.name, self.clock())
 
     # A turn
 
@@ -306,10 +306,10 @@ class SimNode:
         self.world.hub.flush()
         self.leave()
         self.sim.at(self.sim.now + TICK_S, lambda: self._tick(boot))
-        if self._vacancies is not None:
-            self._look(self._vacancies)
-        if self._handover is not None:
-            self._hand_over(self._handover)
+        if self._detector is not None:
+            self._look(self._detector)
+        if self._drain is not None:
+            self._hand_over(self._drain)
 
     # Dialer
 
@@ -323,7 +323,7 @@ class SimNode:
         if boot != self.boot or node is None:
             return
         far = self.sim.nodes[address.split(":")[0]]
-        # Who only stands in for a node does not listen.
+        # Who only takes over from a node does not listen.
         if far.host is not None or far.node is None or self.sim.apart(self.place, far.place):
             text = "no answer"
         else:
@@ -383,7 +383,7 @@ class Simulation:
         self.shared = shared
         self.now = 0.0
         self.slow = 0.01
-        self.stats = {"parcels": 0, "torn": 0}
+        self.stats = {"frames": 0, "torn": 0}
         self.make_disk: Callable[[World, File], FileDisk] = FileDisk
         self.history: list[str] = []
         self.channels: list[Channel] = []

@@ -70,26 +70,26 @@ COMMANDS: dict[str, Any] = {
     "a number": 7,
     "a string": b"message",
     "too little": [b"message", 1],
-    "too much": [*call(b"root", b"greet", NONCE, b""), 1],
-    "keywords": call(b"root", b"greet", NONCE, b"", keywords=[[b"nonce", NONCE]]),
-    "no tuple": [b"message", 1, b"root", b"greet", 1, b"tuple", [b"dictionary"]],
+    "too much": [*call(b"root", b"challenge", NONCE, b""), 1],
+    "keywords": call(b"root", b"challenge", NONCE, b"", keywords=[[b"nonce", NONCE]]),
+    "no tuple": [b"message", 1, b"root", b"challenge", 1, b"tuple", [b"dictionary"]],
 }
 
 CALLS: dict[str, Any] = {
-    "of nobody": call(b"nobody", b"greet", NONCE, b""),
-    "of a number": call(1, b"greet", NONCE, b""),
+    "of nobody": call(b"nobody", b"challenge", NONCE, b""),
+    "of a number": call(1, b"challenge", NONCE, b""),
     "of a method that is none": call(b"root", b"nothing"),
     "of a method inside": call(b"root", b"_prove", b"", b""),
     "of one with a dunder": call(b"link", b"__init__"),
     "of one that is not text": call(b"root", b"\xff\xfe"),
-    "with too few arguments": call(b"root", b"greet", NONCE),
-    "with too many": call(b"root", b"greet", NONCE, b"", b""),
-    "with others": call(b"root", b"greet", NONCE, 7),
-    "with a short nonce": call(b"root", b"greet", NONCE[1:], b""),
+    "with too few arguments": call(b"root", b"challenge", NONCE),
+    "with too many": call(b"root", b"challenge", NONCE, b"", b""),
+    "with others": call(b"root", b"challenge", NONCE, 7),
+    "with a short nonce": call(b"root", b"challenge", NONCE[1:], b""),
     "of prove, first": call(b"root", b"prove", bytes(32)),
     "of begin, before the login": call(b"link", b"begin"),
     "of part, before the login": call(b"link", b"part", b"x"),
-    "of parcel, before the login": call(b"link", b"parcel", 1, b"x"),
+    "of frame, before the login": call(b"link", b"frame", 1, b"x"),
 }
 
 BYTES = {
@@ -103,7 +103,7 @@ BYTES = {
     "a float": b"\x84" + bytes(8),
     "an item that is none": b"\xff",
     "more than a stranger may say": banana.encode(
-        call(b"root", b"greet", NONCE, bytes(STRANGER_BYTES))
+        call(b"root", b"challenge", NONCE, bytes(STRANGER_BYTES))
     ),
     "a call that does not end": b"\x07\x80\x7f\x7f\x1f\x82" + bytes(STRANGER_BYTES),
 }
@@ -148,8 +148,8 @@ class StrangerTests(HostileCase):
     """A connection that has not logged in says what it should not."""
 
     async def test_objects(self) -> None:
-        greetings = (call(b"root", b"greet", NONCE, each) for each in OBJECTS.values())
-        await self.check(*(DIALECT + banana.encode(each) for each in greetings))
+        challenges = (call(b"root", b"challenge", NONCE, each) for each in OBJECTS.values())
+        await self.check(*(DIALECT + banana.encode(each) for each in challenges))
 
     async def test_commands(self) -> None:
         await self.check(*(DIALECT + banana.encode(each) for each in COMMANDS.values()))
@@ -177,15 +177,17 @@ class StrangerTests(HostileCase):
         for word in (b"Traceback", b"mhub", b"twisted", b".py"):
             self.assertNotIn(word, raw.data)
 
-    async def test_greeting_twice(self) -> None:
-        greet = banana.encode(call(b"root", b"greet", NONCE, b""))
-        await self.check(DIALECT + greet + greet)
+    async def test_challenge_twice(self) -> None:
+        challenge = banana.encode(call(b"root", b"challenge", NONCE, b""))
+        await self.check(DIALECT + challenge + challenge)
 
     async def test_proving_twice(self) -> None:
         """Each guess costs a connection."""
-        greet = banana.encode(call(b"root", b"greet", NONCE, b""))
+        challenge = banana.encode(call(b"root", b"challenge", NONCE, b""))
         prove = banana.encode(call(b"root", b"prove", bytes(32)))
-        await self.check(DIALECT + greet + prove + prove, DIALECT + greet + prove + greet)
+        await self.check(
+            DIALECT + challenge + prove + prove, DIALECT + challenge + prove + challenge
+        )
 
 
 class Listener(Raw):
@@ -240,14 +242,14 @@ class ListenerTests(HostileCase):
             await self.check(self.OFFER + banana.encode([b"answer", 1, answer]))
 
     async def test_a_proof_of_the_wrong_shape(self) -> None:
-        greeted = banana.encode([b"answer", 1, [b"tuple", NONCE, b"{}"]])
+        answered = banana.encode([b"answer", 1, [b"tuple", NONCE, b"{}"]])
         for proof in ([b"tuple"], [b"tuple", 1], [b"tuple", b"", b""]):
-            await self.check(self.OFFER + greeted + banana.encode([b"answer", 2, proof]))
+            await self.check(self.OFFER + answered + banana.encode([b"answer", 2, proof]))
 
 
 class Callee:
     calls: ClassVar[dict[bytes, tuple[type, ...]]] = {
-        b"parcel": (int, bytes),
+        b"frame": (int, bytes),
         b"part": (bytes,),
         b"begin": (),
     }
@@ -255,7 +257,7 @@ class Callee:
     def __init__(self) -> None:
         self.got: list[tuple[Any, ...]] = []
 
-    def remote_parcel(self, kind: int, body: bytes) -> None:
+    def remote_frame(self, kind: int, body: bytes) -> None:
         self.got.append((kind, body))
 
     def remote_part(self, body: bytes) -> None:
@@ -310,8 +312,8 @@ class ReaderCase(SynchronousTestCase):
 class ReaderTests(ReaderCase):
     ARGUMENTS: ClassVar = [
         (b"begin",),
-        (b"parcel", 0, b""),
-        (b"parcel", 300, b"\x80\x82" * 70),
+        (b"frame", 0, b""),
+        (b"frame", 300, b"\x80\x82" * 70),
         (b"part", bytes(200)),
     ]
 
@@ -406,7 +408,7 @@ class FuzzTests(ReaderCase):
     def noise(self, rng: random.Random) -> bytes:
         """A good call, or a bad one, or bytes; mostly with a few of them changed."""
         bank = [*COMMANDS.values(), *CALLS.values(), *OBJECTS.values()]
-        good = b"".join(cast(b"link", b"parcel", rng.randrange(1000), rng.randbytes(5)))
+        good = b"".join(cast(b"link", b"frame", rng.randrange(1000), rng.randbytes(5)))
         data = bytearray(rng.choice([good, banana.encode(rng.choice(bank)), rng.randbytes(40)]))
         for _ in range(rng.randrange(4)):
             data[rng.randrange(len(data))] = rng.randrange(256)

@@ -5,7 +5,7 @@ import random
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster.fill import AT_ONCE, PART_BYTES
-from mhub.cluster.parcels import FILLED, HAVE, PUBLISHES, RETAINED, SUMS, TABLE
+from mhub.cluster.frames import FILLED, HAVE, PUBLISHES, RETAINED, SUMS, TABLE
 from mhub.core.peer import read_record, record_of
 from mhub.core.retained import BUCKETS, bucket_of
 from mhub.wire.publish import Publish, topic_field
@@ -52,7 +52,7 @@ class Case(SynchronousTestCase):
         return record_of(message, False, None, self.here.world.now)
 
     def read(self, bodies: list[bytes]) -> dict[str, bytes]:
-        """The messages of parcels from node a, each of which is there once."""
+        """The messages of frames from node a, each of which is there once."""
         found: dict[str, bytes] = {}
         for body in bodies:
             pos = 0

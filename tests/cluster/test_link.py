@@ -1,4 +1,4 @@
-"""Parcels over real sockets, and every way in which a link ends."""
+"""Frames over real sockets, and every way in which a link ends."""
 
 import random
 import socket
@@ -29,8 +29,8 @@ class Clumsy(FakeEnds):
         raise RuntimeError("a bug in the node")
 
 
-class ParcelTests(LinkCase):
-    async def test_parcels_arrive_whole_and_in_order(self) -> None:
+class FrameTests(LinkCase):
+    async def test_frames_arrive_whole_and_in_order(self) -> None:
         """Whatever their sizes, and whether they had to be cut or not."""
         _, at_b = await self.linked()
         rng = random.Random(7)
@@ -58,11 +58,11 @@ class ParcelTests(LinkCase):
         self.assertEqual((at_a.dialled, at_b.dialled), (False, True))
 
     async def test_nothing_waits_to_be_sent_together(self) -> None:
-        """TCP_NODELAY: a parcel does not wait for the acknowledgement of the one before."""
+        """TCP_NODELAY: a frame does not wait for the acknowledgement of the one before."""
         for channel in await self.linked():
             self.assertTrue(channel._broker.transport.getTcpNoDelay())
 
-    async def test_a_parcel_sent_in_opened_arrives(self) -> None:
+    async def test_a_frame_sent_in_opened_arrives(self) -> None:
         class Eager(FakeEnds):
             def opened(self, channel: Channel, hello: bytes) -> None:
                 channel.send(9, self.name.encode())
@@ -222,9 +222,9 @@ class EndTests(LinkCase):
         at_a.close("goodbye")
         await at_a.gone
 
-    async def test_a_parcel_that_is_too_large(self) -> None:
+    async def test_a_frame_that_is_too_large(self) -> None:
         """Ends the link, with the reason to both, before all of it was taken in."""
-        _, address = self.listening(self.a, max_parcel_bytes=3 * PART)
+        _, address = self.listening(self.a, max_frame_bytes=3 * PART)
         self.links(self.b).dial(address)
         at_b = await self.b.next("opened")
         for _ in range(2):

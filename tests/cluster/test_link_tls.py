@@ -50,7 +50,7 @@ class TlsCase(LinkCase):
 
 class WelcomeTests(TlsCase):
     async def test_certificates_of_the_cluster(self) -> None:
-        """One word is a name, as good as one with dots; and parcels pass as without TLS."""
+        """One word is a name, as good as one with dots; and frames pass as without TLS."""
         self.a.name = "node-a.cluster.example"
         _, address = self.listening(self.a, tls=self.files(self.a.name))
         self.links(self.b, tls=self.files("node-b")).dial(address)

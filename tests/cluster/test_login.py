@@ -157,12 +157,12 @@ class LoginTests(LinkCase):
 class StrangerTests(LinkCase):
     async def test_a_login_takes_its_time(self) -> None:
         """Whoever calls and says nothing, or stops halfway, is cut off."""
-        greet = banana.encode(
-            [b"message", 1, b"root", b"greet", 1, [b"tuple", bytes(32), b"{}"], [b"dictionary"]]
+        challenge = banana.encode(
+            [b"message", 1, b"root", b"challenge", 1, [b"tuple", bytes(32), b"{}"], [b"dictionary"]]
         )
         self.patch(link, "LINGER_S", 0.001)
         _, address = self.listening(self.a, login_timeout_s=0.05)
-        for said in (b"", DIALECT, DIALECT + greet, DIALECT + greet[:20]):
+        for said in (b"", DIALECT, DIALECT + challenge, DIALECT + challenge[:20]):
             raw = await self.call(address)
             raw.say(said)
             await raw.ended
@@ -319,7 +319,7 @@ class WireTests(LinkCase):
         self.links(self.b, secret=b"a guess").dial(address)
         await self.b.next("dial_failed")
         answers = b"".join(self.wire).count(b"\x1b\x87")
-        self.assertEqual(answers, 1, "one answer, to greet()")
+        self.assertEqual(answers, 1, "one answer, to challenge()")
 
 
 class SeveralTests(LinkCase):

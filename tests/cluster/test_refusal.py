@@ -63,7 +63,7 @@ class RefusalTests(LinkCase):
 
     async def until_linked(self, here: Party, there: Party) -> None:
         for party in (here, there):
-            while not any(member.greeted for member in party.node.members.values()):
+            while not any(member.resumed for member in party.node.members.values()):
                 await deferLater(loop, 0.001)
 
     async def test_another_cluster(self) -> None:

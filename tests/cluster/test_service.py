@@ -5,9 +5,9 @@ from typing import Any
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.contract import OLDEST, PROTOCOL
-from mhub.cluster.parcels import pack
+from mhub.cluster.frames import pack
 from mhub.cluster.service import ClusterService
 from mhub.config.cluster import ClusterSettings
 from mhub.control.contract import ControlError
@@ -56,9 +56,9 @@ class Case(SynchronousTestCase):
         node = self.cluster.node
         self.assertEqual(node.refusal(hello), "")
         node.opened(channel, hello)
-        node.received(channel, parcels.GREET, pack(life="l", heard=["", 0], table=["", 0]))
-        node.received(channel, parcels.TABLE, pack(at=-2, to=1, number=1, set=[["ft/#", 3]]))
-        node.received(channel, parcels.SUMS, pack(sums=[0] * 256))
+        node.received(channel, frames.RESUME, pack(life="l", heard=["", 0], table=["", 0]))
+        node.received(channel, frames.TABLE, pack(at=-2, to=1, number=1, set=[["ft/#", 3]]))
+        node.received(channel, frames.SUMS, pack(sums=[0] * 256))
         return channel
 
     def ask(self, command: str, **arguments: object) -> Any:

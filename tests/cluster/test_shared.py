@@ -125,7 +125,7 @@ class LocalFirstTests(SharedCase):
         self.assertEqual(self.got(b, at_b), list(range(10)))
 
 
-class HandOverTests(SharedCase):
+class DrainTests(SharedCase):
     """The last member of a node leaves: what waits for it is for those on other nodes."""
 
     COUNT = 30

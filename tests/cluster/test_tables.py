@@ -5,7 +5,7 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.cluster.parcels import AGAIN, CONFIRM, PUBLISHES, SUMS, TABLE
+from mhub.cluster.frames import AGAIN, CONFIRM, PUBLISHES, SUMS, TABLE
 from mhub.cluster.tables import PART
 from mhub.core.peers import FILTER, LOG
 from mhub.wire.primitives import read_u64

@@ -1,19 +1,19 @@
-"""What crosses links and what does not: counted by the parcels."""
+"""What crosses links and what does not: counted by the frames."""
 
 from collections import Counter
 from typing import Any
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from tests.cluster.simulation import SimNode, Simulation, node_of
 from tests.cluster.test_node import Case
 from tests.core.world import Client
 from tests.helpers import packets as p
 
-LIFE_SIGNS = {parcels.PING, parcels.PONG}
+LIFE_SIGNS = {frames.PING, frames.PONG}
 
 
 class Counting(Simulation):
-    """Each parcel that somebody sends to somebody, but for signs of life."""
+    """Each frame that somebody sends to somebody, but for signs of life."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
@@ -73,7 +73,7 @@ class MessageTests(TrafficCase):
         self.since(sim)
         a.send(publisher, p.publish("t/1", b"x", 1, 1))
         sim.run(1.0)
-        self.assertEqual(self.since(sim), {("a", parcels.PUBLISHES): 1, ("b", parcels.CONFIRM): 1})
+        self.assertEqual(self.since(sim), {("a", frames.PUBLISHES): 1, ("b", frames.CONFIRM): 1})
         self.assertEqual(node_of(b).members["a"].peer.messages_received, 1)
         self.assertEqual(node_of(c).members["a"].peer.messages_received, 0)
 
@@ -119,7 +119,7 @@ class SysTests(TrafficCase):
         sim.run(5.0)
         self.assertTrue(sim.whole())
         kinds = {kind for _, kind in self.since(sim)}
-        self.assertEqual(kinds & {parcels.PUBLISHES, parcels.HAVE, parcels.RETAINED}, set())
+        self.assertEqual(kinds & {frames.PUBLISHES, frames.HAVE, frames.RETAINED}, set())
         for node, client in clients.items():
             found = [each for each in client.take() if each.type == "PUBLISH"]
             names = {e.payload.decode() for e in found if e.topic == "$SYS/broker/cluster/node"}

@@ -8,7 +8,7 @@ more kinds of names.
 import json
 from typing import Any
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.contract import OLDEST, PROTOCOL
 from mhub.cluster.node import NodeSettings
 from tests.cluster.simulation import SimNode, Simulation
@@ -17,7 +17,7 @@ from tests.helpers import packets as p
 
 NEW: dict[str, Any] = {"new": {"a": [1, None]}, "other": "x"}
 UNKNOWN_KIND = 200
-BINARY = (parcels.PUBLISHES, parcels.CONFIRM, parcels.RETAINED)
+BINARY = (frames.PUBLISHES, frames.CONFIRM, frames.RETAINED)
 
 
 class NextNode(SimNode):
@@ -47,11 +47,11 @@ class NextSimulation(Simulation):
         if kind not in BINARY:
             head, newline, rest = body.partition(b"\n")
             said = json.loads(head)
-            if kind == parcels.TABLE and said["at"] == -2:
+            if kind == frames.TABLE and said["at"] == -2:
                 # The numbers of the table count them, as the whole of it is sent.
                 said["set"] += [["xnew", 3], ["x$share/g/new", 3]]
             body = json.dumps({**said, **NEW}).encode() + newline + rest
-        more = [(UNKNOWN_KIND, b"\0\xff")] if kind != parcels.GREET else []
+        more = [(UNKNOWN_KIND, b"\0\xff")] if kind != frames.RESUME else []
         return [*more, (kind, body)]
 
 
@@ -85,11 +85,11 @@ class VersionTests(Case):
             found = node.world.hub.retained.match("from/+", node.world.now)
             self.assertEqual(sorted(message.topic for message in found), ["from/a", "from/b"])
         # All that a cluster of two says when nothing goes wrong was said by the newer node.
-        rare = {parcels.AGAIN, parcels.HAVE, parcels.RETAINED, parcels.FILLED}
-        rare |= {parcels.LEAVE, parcels.OFFER}
+        rare = {frames.AGAIN, frames.HAVE, frames.RETAINED, frames.FILLED}
+        rare |= {frames.LEAVE, frames.OFFER}
         # These are for sessions that could not be transferred, or not as a whole.
-        rare |= {parcels.PENDING, parcels.REFUSED, parcels.ASK, parcels.UNKNOWN}
-        kinds = {getattr(parcels, name) for name in dir(parcels) if name.isupper()}
+        rare |= {frames.PENDING, frames.REFUSED, frames.ASK, frames.UNKNOWN}
+        kinds = {getattr(frames, name) for name in dir(frames) if name.isupper()}
         self.assertEqual(kinds - sim.kinds - rare, set())
 
     def test_a_version_that_is_not_understood_any_more_is_refused(self) -> None:

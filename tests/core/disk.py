@@ -13,9 +13,9 @@ from collections.abc import AsyncIterator, Coroutine
 from typing import Any, TypeVar
 
 from mhub.core.codec import decode_batch, encode_batch
-from mhub.core.journal import Batch
-from mhub.core.ledger import Ledger
+from mhub.core.journal import Journal
 from mhub.core.limits import Limits
+from mhub.core.records import Batch
 from mhub.core.restore import restore
 from mhub.core.session import Session
 from mhub.store.memory import MemoryStore
@@ -60,7 +60,7 @@ class Disk:
         self.asked: list[tuple[Session, int, int, int]] = []
         self.batches = 0
         hub = world.hub
-        hub.keep_in(self, Ledger(EPOCH, window, max_pending_bytes))
+        hub.keep_in(self, Journal(EPOCH, window, max_pending_bytes))
         contents = done(self.store.open(world.now + EPOCH))
         restore(hub, contents, lambda name: Limits(**world.limits))
 
@@ -95,7 +95,7 @@ class Disk:
         for _ in range(100_000):
             self.world.settle()
             if not self.busy():
-                self.world.hub.book().hurry()
+                self.world.hub.require_journal().hurry()
                 self.world.hub.flush()
                 if not self.busy():
                     return

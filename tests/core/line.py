@@ -1,8 +1,8 @@
-"""Two nodes with a line of messages between them, whose parcels the test carries.
+"""Two nodes with a line of messages between them, whose frames the test carries.
 
 self.start("ab")        alice publishes on node a, bob has subscribed on b; both have a store
 self.publish(b"1")      alice's messages, with packet ids 1, 2, 3, ...
-self.carry()            parcels to b; self.confirm() the confirmations to a; self.settle() all
+self.carry()            frames to b; self.confirm() the confirmations to a; self.settle() all
 self.unlink()           the link breaks, with all that is on its way; self.link()
 self.came()             what bob got; self.acked() what alice knows to be taken
 """
@@ -48,7 +48,7 @@ class End:
         self.peer.linked(self.outlet, far.peer.heard_life, far.peer.heard_n, far.peer.life)
 
     def payloads(self) -> list[bytes]:
-        """Those of the parcels that wait to be carried, in their order."""
+        """Those of the frames that wait to be carried, in their order."""
         found = []
         for kind, body in self.outlet.sent:
             pos = 8
@@ -97,7 +97,7 @@ class Case(SynchronousTestCase):
             (client or self.alice).send(p.publish(TOPIC, payload, qos, pid))
 
     def carry(self) -> None:
-        """Parcels to b; their confirmations are still to be carried."""
+        """Frames to b; their confirmations are still to be carried."""
         for body in self.a.outlet.take(PUBLISHES):
             self.b.peer.take(body, self.b.world.now)
             self.b.world.hub.flush()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from hypothesis import strategies as st
 
 from mhub.core.fields import Kind, Shape
-from mhub.core.journal import DELIVERY, MESSAGE, SESSION, SUBSCRIPTION
+from mhub.core.records import DELIVERY, MESSAGE, SESSION, SUBSCRIPTION
 
 T = TypeVar("T")
 

@@ -16,7 +16,7 @@ from mhub.core.codec import (
     encode_rows,
     encode_session,
 )
-from mhub.core.journal import (
+from mhub.core.records import (
     DELIVERY,
     MESSAGE,
     SCHEMA,

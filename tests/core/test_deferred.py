@@ -1,7 +1,7 @@
 """Frames that wait for the store: in order, within a bound, and gone with their connection."""
 
-from mhub.core.connection import HELD_MOST
-from tests.core.test_ledger import DiskCase
+from mhub.core.connection import DEFERRED_MOST
+from tests.core.test_journal import DiskCase
 from tests.core.world import Client
 from tests.helpers import packets as p
 from tests.helpers.packets import Prop
@@ -29,34 +29,34 @@ class Bound(DiskCase):
         return [packet.pid for packet in found]
 
     def test_reading_pauses_when_so_many_replies_wait(self) -> None:
-        self.publish(HELD_MOST - 1)
+        self.publish(DEFERRED_MOST - 1)
         self.assertTrue(self.sender.outlet.reading)
         self.publish(1)
         self.assertFalse(self.sender.outlet.reading)
 
     def test_reading_goes_on_when_they_have_left(self) -> None:
-        self.publish(HELD_MOST)
+        self.publish(DEFERRED_MOST)
         self.disk.settle()
         self.assertTrue(self.sender.outlet.reading)
-        self.assertEqual(self.pubacks(), list(range(1, HELD_MOST + 1)))
+        self.assertEqual(self.pubacks(), list(range(1, DEFERRED_MOST + 1)))
 
     def test_not_before_half_of_them_have(self) -> None:
         """Else it would be paused and resumed for each of them."""
-        self.publish(HELD_MOST // 4)  # this batch is under way, the next one has the others
-        self.publish(HELD_MOST - HELD_MOST // 4)
+        self.publish(DEFERRED_MOST // 4)  # this batch is under way, the next one has the others
+        self.publish(DEFERRED_MOST - DEFERRED_MOST // 4)
         self.disk.step()
         self.world.settle()
-        self.assertEqual(len(self.pubacks()), HELD_MOST // 4)
+        self.assertEqual(len(self.pubacks()), DEFERRED_MOST // 4)
         self.assertFalse(self.sender.outlet.reading)
         self.disk.step()
         self.world.settle()
-        self.assertEqual(len(self.pubacks()), HELD_MOST - HELD_MOST // 4)
+        self.assertEqual(len(self.pubacks()), DEFERRED_MOST - DEFERRED_MOST // 4)
         self.assertTrue(self.sender.outlet.reading)
 
     def test_room_to_write_is_no_reason_to_read_on(self) -> None:
         self.sender.outlet.full = True
         self.sender.send(p.pingreq())
-        self.publish(HELD_MOST)
+        self.publish(DEFERRED_MOST)
         self.sender.unblock()
         self.world.settle()
         self.assertFalse(self.sender.outlet.reading)
@@ -65,7 +65,7 @@ class Bound(DiskCase):
 
     def test_a_client_that_is_not_read_from_is_not_taken_for_dead(self) -> None:
         """Its PINGREQ may be there, and nobody looks."""
-        self.publish(HELD_MOST)
+        self.publish(DEFERRED_MOST)
         self.world.wait(60, steps=60)
         self.assertFalse(self.sender.closed)
         self.disk.settle()

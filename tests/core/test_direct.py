@@ -1,6 +1,6 @@
 """Messages for one session, in the line from one node to another; and what is not confirmed."""
 
-from mhub.core.ledger import keeping_of
+from mhub.core.journal import tracker_of
 from mhub.core.peer import CONFIRM, PUBLISHES, Entry, Origin
 from mhub.core.peers import AHEAD, CLOCK
 from mhub.store.memory import MemoryStore
@@ -156,9 +156,9 @@ class SafeTests(DirectCase):
         self.a.settle()
         assert self.a.store is not None
         self.assertEqual(self.a.store.deliveries, {})
-        self.assertEqual(keeping_of(message).remote, 1)
+        self.assertEqual(tracker_of(message).remote, 1)
         self.settle()
-        self.assertEqual(keeping_of(message).remote, 0)
+        self.assertEqual(tracker_of(message).remote, 0)
 
     def test_to_a_node_that_is_away_it_is_stored(self) -> None:
         """Also if the link breaks while it is on its way; nobody waits any more then."""
@@ -174,7 +174,7 @@ class SafeTests(DirectCase):
                 self.a.settle()
                 assert self.a.store is not None
                 self.assertEqual(len(self.a.store.deliveries), 1)
-                self.assertEqual(keeping_of(message).remote, 0)
+                self.assertEqual(tracker_of(message).remote, 0)
 
     def test_it_survives_a_crash(self) -> None:
         for via in ("", VIA):
@@ -233,7 +233,7 @@ class HoldTests(DirectCase):
                 self.assertEqual(self.came(), [b"1", b"2", b"3"])
 
     def test_its_publishers_wait_and_others_are_sent_all_the_same(self) -> None:
-        """Parcels are confirmed: the window of the link does not fill."""
+        """Frames are confirmed: the window of the link does not fill."""
         self.start()
         self.b.peer.hold_confirm("why", 0)
         self.came_with(b"1")
@@ -389,6 +389,6 @@ class SenderTests(DirectCase):
         for peer in (self.a.peer, c):
             peer.up = peer.patient = True
             peer.put_direct("s", 5, message, False, "")
-        self.assertEqual(keeping_of(message).remote, 2)
+        self.assertEqual(tracker_of(message).remote, 2)
         self.settle()
-        self.assertEqual(keeping_of(message).remote, 1)
+        self.assertEqual(tracker_of(message).remote, 1)

@@ -5,10 +5,10 @@ from typing import Any
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.core.fields import Shape
-from mhub.core.journal import DELIVERY, MESSAGE, SESSION, SUBSCRIPTION, ChangeRecord
+from mhub.core.records import DELIVERY, MESSAGE, SESSION, SUBSCRIPTION, ChangeRecord
 from tests.core.shapes import blank
 
-NOT_STORED = {"born", "batch", "change", "dead"}  # the ledger's own
+NOT_STORED = {"born", "batch", "change", "dead"}  # the journal's own
 
 
 def attributes(record: Any) -> set[str]:

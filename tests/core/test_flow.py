@@ -2,7 +2,7 @@
 
 from unittest import TestCase
 
-from mhub.core.connection import ENOUGH, HELD_BYTES
+from mhub.core.connection import ENOUGH, UNREAD_BYTES
 from tests.core.world import Client, World
 from tests.helpers import packets as p
 
@@ -40,10 +40,10 @@ class Blocked(TestCase):
         pings = 1000
         while self.slow.outlet.reading:
             self.slow.send(p.pingreq() * pings)
-            self.assertLess(self.slow.connection.held_bytes, 2 * HELD_BYTES)
+            self.assertLess(self.slow.connection.unread_bytes, 2 * UNREAD_BYTES)
         held = sum(map(len, self.slow.connection.out))
-        self.assertGreater(held, HELD_BYTES)
-        self.assertLess(held, HELD_BYTES + 2 * pings * 2)
+        self.assertGreater(held, UNREAD_BYTES)
+        self.assertLess(held, UNREAD_BYTES + 2 * pings * 2)
         self.slow.unblock()
         self.assertTrue(self.slow.outlet.reading)
         self.assertEqual(len(self.slow.outlet.data), held)
@@ -52,7 +52,7 @@ class Blocked(TestCase):
         for _ in range(3):
             self.slow.outlet.full = True
             self.slow.send(p.pingreq())
-            self.slow.send(p.pingreq() * (HELD_BYTES // 4))
+            self.slow.send(p.pingreq() * (UNREAD_BYTES // 4))
             self.assertTrue(self.slow.outlet.reading)
             self.slow.unblock()
 
@@ -257,7 +257,7 @@ class Budget(TestCase):
         busy.outlet.full = True
         busy.send(p.pingreq())
         busy.feed(
-            p.pingreq() * HELD_BYTES,
+            p.pingreq() * UNREAD_BYTES,
             b"".join(p.publish("t/x", b"x", 1, pid) for pid in range(1, 51)),
         )
         world.hub.flush()
@@ -268,7 +268,7 @@ class Budget(TestCase):
         self.assertTrue(busy.outlet.reading)
         types = [packet.type for packet in busy.take()]
         self.assertEqual(types.count("PUBACK"), 50)
-        self.assertEqual(types.count("PINGRESP"), 1 + HELD_BYTES)
+        self.assertEqual(types.count("PINGRESP"), 1 + UNREAD_BYTES)
 
 
 class Writes(TestCase):

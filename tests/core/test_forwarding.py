@@ -1,6 +1,6 @@
 """Which other nodes a message goes to: subscribers, groups, and nodes that are away."""
 
-from mhub.core.peer import PARCEL, PUBLISHES, Peer, read_record
+from mhub.core.peer import FRAME_BYTES, PUBLISHES, Peer, read_record
 from mhub.core.peers import SHARES
 from tests.core.line import Case, End
 from tests.core.test_peer import TOPIC, Outlet
@@ -17,12 +17,12 @@ class PlainTests(Case):
             self.settle()
         self.assertEqual([packet.reason for packet in five.take()], [0, 0x10])
 
-    def test_what_one_turn_brings_goes_in_parcels_of_bounded_size(self) -> None:
+    def test_what_one_turn_brings_goes_in_frames_of_bounded_size(self) -> None:
         self.start()
         self.alice.send(*(p.publish(TOPIC, bytes(1000), 1, pid) for pid in range(1, 201)))
         bodies = [body for kind, body in self.a.outlet.sent if kind == PUBLISHES]
         self.assertGreater(len(bodies), 2)
-        self.assertLess(max(map(len, bodies)), PARCEL + 2000)
+        self.assertLess(max(map(len, bodies)), FRAME_BYTES + 2000)
 
 
 class GroupTests(Case):

@@ -64,7 +64,7 @@ class OnceTests(Case):
         self.assertEqual(self.came(), [b"1", b"2", b"3"])
         self.assertEqual(self.a.peer.queued, 0)
 
-    def test_a_parcel_that_comes_twice(self) -> None:
+    def test_a_frame_that_comes_twice(self) -> None:
         """A process that stood still may hold one that was sent again since."""
         self.start()
         self.publish(b"1", b"2")
@@ -75,7 +75,7 @@ class OnceTests(Case):
         self.assertEqual(self.came(), [b"1", b"2"])
         self.assertEqual((self.b.peer.messages_received, self.b.peer.messages_doubled), (2, 1))
 
-    def test_a_parcel_of_which_a_part_came_before(self) -> None:
+    def test_a_frame_of_which_a_part_came_before(self) -> None:
         """What is behind that part is taken."""
         self.start()
         self.publish(b"1")
@@ -89,7 +89,7 @@ class OnceTests(Case):
         self.carry()
         self.assertEqual(self.came(), [b"1", b"2"])
 
-    def test_many_parcels_were_on_their_way(self) -> None:
+    def test_many_frames_were_on_their_way(self) -> None:
         """As many as are sent without confirmation: those of the old link count no more."""
         self.start()
         payloads = [b"%d" % number for number in range(2 * EAGER)]

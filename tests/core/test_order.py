@@ -3,7 +3,7 @@
 from typing import Any
 
 from mhub.core.connection import ENOUGH
-from tests.core.test_ledger import DiskCase
+from tests.core.test_journal import DiskCase
 from tests.core.test_session import Case
 from tests.core.world import Client
 from tests.helpers import packets as p

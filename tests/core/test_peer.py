@@ -105,7 +105,7 @@ class Lines(SynchronousTestCase):
         self.assertEqual([each.payload for each in self.bob.take()], [b"x"])
 
     def test_a_message_of_qos_1_crosses_with_one_byte_more(self) -> None:
-        """Its number is that of the parcel, counted on: the record has flags and the packet."""
+        """Its number is that of the frame, counted on: the record has flags and the packet."""
         self.alice.send(b"".join(p.publish(TOPIC, b"x", 1, pid) for pid in (1, 2, 3)))
         (body,) = self.cross()
         self.assertEqual(read_u64(body, 0)[0], self.a.peer.last_n - 2)
@@ -158,7 +158,7 @@ class Lines(SynchronousTestCase):
         self.assertEqual(self.answer(), 1)
         self.assertEqual(len(self.alice.take()), 1)
 
-    def test_without_confirmation_parcels_grow_instead(self) -> None:
+    def test_without_confirmation_frames_grow_instead(self) -> None:
         for _ in range(EAGER + 5):
             self.alice.send(p.publish(TOPIC, b"x"))
         self.assertEqual(len(self.cross()), EAGER)

@@ -40,7 +40,7 @@ class Case(SynchronousTestCase):
     def confirm(self) -> None:
         """The other node has all that was sent to it, and says so."""
         other = Side("b", "a")
-        other.peer.parcels_heard = self.peer.parcels_confirmed
+        other.peer.frames_heard = self.peer.frames_confirmed
         for body in self.side.outlet.take(PUBLISHES):
             other.peer.take(body, other.hub.now)
         other.hub.flush()

@@ -165,7 +165,7 @@ class Cluster(TestCase):
         """As the hub does it."""
         empty = self.stamped(stamp, b"", topic)
         self.store.store(empty)
-        self.store.bury(empty, NOW)
+        self.store.put_tombstone(empty, NOW)
 
     def check_sums(self) -> None:
         """They are those of a node that has the same and counts it now."""

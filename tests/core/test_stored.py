@@ -1,7 +1,7 @@
 """What the store has of a session: all that waits, and nothing of what is over."""
 
 from mhub.core.hub import SWEEP_S
-from tests.core.test_ledger import DiskCase
+from tests.core.test_journal import DiskCase
 from tests.core.world import Client
 from tests.helpers import packets as p
 from tests.helpers.packets import Prop

@@ -4,9 +4,9 @@ from unittest import TestCase
 
 from mhub.core.connection import Connection
 from mhub.core.hlc import Clock
-from mhub.core.journal import Row
 from mhub.core.peer import Peer, PeerLimits
 from mhub.core.peers import Peers
+from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.core.sys import Load
 from tests.core.world import Client, World
@@ -112,7 +112,7 @@ class Neighbours:
         pass
 
 
-class Parcels:
+class Frames:
     """The way to a peer, which is no further than here."""
 
     def send(self, kind: int, body: bytes) -> None:
@@ -129,7 +129,7 @@ class Cluster(Case):
         for name in ("b", "c"):
             peers.meet(name)
             peers.learn(peers.peers[name], "ft/#", 3)
-        peers.peers["b"].linked(Parcels(), "", 0, "life")
+        peers.peers["b"].linked(Frames(), "", 0, "life")
         return peers
 
     def test_nothing_of_a_cluster_without_one(self) -> None:

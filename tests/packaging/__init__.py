@@ -1,1 +1,1 @@
-"""What is shipped: the package's contents, its two builds, and the fence between its rooms."""
+"""What is shipped: the package's contents, its two builds, and the fence between its packages."""

@@ -1,4 +1,4 @@
-"""The fence between the rooms of mhub: who may import whom."""
+"""The fence between the packages of mhub: who may import whom."""
 
 import sys
 

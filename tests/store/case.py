@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mhub.core.journal import Contents, Row
+from mhub.core.records import Contents, Row
 from mhub.store.contract import Store
 from tests.store import plain
 from tests.store.records import LOTS, NOW, batch, delivery, message, session, subscription

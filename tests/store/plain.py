@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mhub.core.journal import (
+from mhub.core.records import (
     DELIVERY,
     SESSION,
     SUBSCRIPTION,

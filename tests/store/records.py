@@ -2,9 +2,9 @@
 
 from typing import Any, TypeVar
 
-from mhub.core import journal
+from mhub.core import records
 from mhub.core.fields import Shape
-from mhub.core.journal import (
+from mhub.core.records import (
     Batch,
     DeliveryRecord,
     MessageRecord,
@@ -22,7 +22,7 @@ LOTS = 1 << 40
 def body(text: str = "x", topic: str = "t", expires_at: float = 0.0) -> bytes:
     publish = Publish(topic.encode(), text.encode(), 1, False)
     publish.expires_at = expires_at
-    return journal.message(publish, 0.0)
+    return records.message(publish, 0.0)
 
 
 def session(sid: int, expiry_s: int = 60, **fields: Any) -> SessionRecord:

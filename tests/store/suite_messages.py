@@ -1,7 +1,7 @@
 """The contract: deliveries, the messages they share, and the queue that load() reads."""
 
-from mhub.core import journal
-from mhub.core.journal import DELIVERY, MESSAGE, ChangeRecord
+from mhub.core import records
+from mhub.core.records import DELIVERY, MESSAGE, ChangeRecord
 from mhub.wire.publish import Publish
 from tests.store.case import StoreCase
 from tests.store.plain import plain, plain_delivery, plain_row
@@ -137,7 +137,7 @@ class MessageSuite(StoreCase):
 
     async def test_messages_are_bytes_of_any_kind_and_size(self) -> None:
         await self.start()
-        large = journal.message(Publish(b"t", bytes(range(256)) * 4096, 1, False), 0.0)
+        large = records.message(Publish(b"t", bytes(range(256)) * 4096, 1, False), 0.0)
         queued = delivery(1, 1, body=large, ids=bytes(range(256)))
         await self.commit(session(1, will=large), queued, retained={"t\U0001f600": large})
         contents = await self.start()

@@ -1,6 +1,6 @@
 """The contract: sessions and what belongs to them, how they end, and retained messages."""
 
-from mhub.core.journal import SESSION, SUBSCRIPTION
+from mhub.core.records import SESSION, SUBSCRIPTION
 from tests.store.case import StoreCase
 from tests.store.plain import plain_contents, plain_session, plain_subscription
 from tests.store.records import (

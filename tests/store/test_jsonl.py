@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.core.journal import Batch, SessionRecord, message
+from mhub.core.records import Batch, SessionRecord, message
 from mhub.store.command import Progress, check, describe, export_to, import_from
 from mhub.store.contract import StoreError
 from mhub.store.jsonl import (

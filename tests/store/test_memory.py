@@ -4,7 +4,7 @@ from typing import Any
 
 from twisted.trial.unittest import TestCase
 
-from mhub.core.journal import HEAD
+from mhub.core.records import HEAD
 from mhub.store.contract import Store
 from mhub.store.memory import MemoryStore
 from tests.store.suite import StoreSuite, batch, delivery, message, session, subscription

@@ -9,7 +9,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
-from mhub.core.journal import SCHEMA, Batch
+from mhub.core.records import SCHEMA, Batch
 from mhub.store.contract import Store, StoreError, StoreTaken
 from mhub.store.redis import SLACK_S, RedisOptions, RedisStore
 from tests.helpers.certificates import Authority

@@ -13,7 +13,7 @@ from typing import Any
 from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
-from mhub.core.journal import HEAD_SIZE, SCHEMA, Batch, publish_of
+from mhub.core.records import HEAD_SIZE, SCHEMA, Batch, publish_of
 from mhub.store.contract import Store, StoreBroken, StoreError
 from mhub.store.sqlite import SqliteStore
 from mhub.store.sqlite_file import APPLICATION_ID

@@ -2,7 +2,7 @@
 
 import random
 
-from mhub.core.journal import Batch, ChangeRecord, DeliveryRecord
+from mhub.core.records import Batch, ChangeRecord, DeliveryRecord
 from mhub.store.memory import MemoryStore
 from tests.store.records import body, delivery, message, session, subscription
 

@@ -57,7 +57,7 @@ class Broker:
     """One `twistd mhub`, whose configuration has a plain listener of the name `plain`.
 
     Listeners should have port 0: `ports` says by their names which ones the system gave them.
-    `application` is a file for `twistd -y` that stands in for the command `mhub`; it finds the
+    `application` is a file for `twistd -y` that takes over from the command `mhub`; it finds the
     configuration by MHUB_CONFIG.
     """
 

@@ -9,10 +9,10 @@
     segments    where messages may be that a session has not got
     intake      which messages are for a session meanwhile, by the node that published them
     intakes     those of all sessions here: gates that open, nodes that have switched elsewhere
-    late        older sessions of clients that have a newer one
+    merging     older sessions of clients that have a newer one
     queues      a frozen session's queue, read in portions; entries as they arrive
-    records     control records: what stands in a channel between the messages
-    frames      what both sides say to each other
+    controls    control records: what stands in a channel between the messages
+    pending     what a client has published, for nodes that cannot be reached
 
 Theory
 ======

@@ -6,29 +6,29 @@ source of the session that is here.  What belongs to it:
     holders    which nodes have a session, or claim it
     exchange   frames between source and target
     intakes    what is for the sessions here
-    late       older sessions of clients that have a newer one
+    merging    older sessions of clients that have a newer one
     cuts       the publishing nodes' part
 """
 
 from collections import deque
 from typing import TYPE_CHECKING, Any
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
+from mhub.cluster.frames import pack
 from mhub.cluster.member import Member
-from mhub.cluster.migration import records
+from mhub.cluster.migration import controls
 from mhub.cluster.migration.cuts import Cuts, Given
 from mhub.cluster.migration.exchange import Exchange
 from mhub.cluster.migration.holders import Holders
 from mhub.cluster.migration.intakes import Intakes
-from mhub.cluster.migration.late import Late
+from mhub.cluster.migration.merging import Merging
 from mhub.cluster.migration.segments import Gate
 from mhub.cluster.migration.source import CUTTING, DOUBT, ENDED, ENDED_NOTE, IDLE, Source
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OPENING, Target
-from mhub.cluster.parcels import pack
 from mhub.core.connection import WAITING, Connection
 from mhub.core.delivery import Delivery
-from mhub.core.journal import Row
 from mhub.core.peers import CLIENT
+from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.wire import reasons
 
@@ -44,7 +44,7 @@ class Claims:
         self.holders = Holders(node)
         self.cuts = Cuts(self)
         self.intakes = Intakes(self)
-        self.late = Late(self)
+        self.merging = Merging(self)
         self.exchange = Exchange(self)
         self.progress = 0  # entries that were given
         # (batch, client): sessions that are gone, until the store knows: others remember that they
@@ -66,7 +66,7 @@ class Claims:
             for member in self.node.members.values()
             if client_id in member.peer.clients or not member.is_current()
         ]
-        return [*found, self.node.name] if self.late.of(client_id) else found
+        return [*found, self.node.name] if self.merging.of(client_id) else found
 
     def _is_unknown(self, target: Target) -> bool:
         """Whether a node that cannot be asked may have a session of this client by now."""
@@ -181,7 +181,7 @@ class Claims:
         if target.is_clean:
             for name in list(offers):
                 del offers[name]
-                self.tell(name, parcels.REFUSED, client=client_id, epoch=target.epoch, late=False)
+                self.tell(name, frames.REFUSED, client=client_id, epoch=target.epoch, merge=False)
             if not worth:
                 target.handle("nobody")
             return
@@ -210,7 +210,7 @@ class Claims:
             self.tell_table(member)
             self.cuts.ask(member, target.client_id, target.epoch, target.epoch, [], [])
         self.cuts.close(target.client_id, target.epoch, {*self.older(target.client_id)})
-        self.intakes.close_late(self.node.name, target.client_id)
+        self.intakes.close_merging(self.node.name, target.client_id)
         self.cuts.remember(target.client_id, target.epoch, target.epoch)
         self.check_opening(target)
 
@@ -268,7 +268,7 @@ class Claims:
         else:
             node.peers.own(client_id, session.epoch, False)
             if session.sid:
-                node.hub.book().session(session)
+                node.hub.require_journal().session(session)
             session.rest(node.hub.now)
         self._go_on_with(target)
 
@@ -298,7 +298,7 @@ class Claims:
             self.cuts.watch(session)
             self.intakes.settle(session)
             if old is not None:
-                self.late.fold(old, session)
+                self.merging.fold(old, session)
 
     def withdrawn(self, target: Target) -> None:
         """Another node has claimed the session before it was here."""
@@ -313,7 +313,7 @@ class Claims:
 
     def _announce(self, client_id: str) -> None:
         """What is here of a client that has no session here."""
-        epoch = max((each.session.epoch for each in self.late.of(client_id)), default=0)
+        epoch = max((each.session.epoch for each in self.merging.of(client_id)), default=0)
         self.node.peers.announce(CLIENT + client_id, epoch << 1)
 
     def _go_on_with(self, target: Target) -> None:
@@ -399,7 +399,7 @@ class Claims:
             self.node.send(member, kind, body)
 
     def tell_table(self, member: Member) -> None:
-        if member.peer.told < self.node.peers.number and member.greeted:
+        if member.peer.told < self.node.peers.number and member.resumed:
             self.node.tables.tell(member)
 
     def instance_of(self, name: str) -> str:
@@ -415,8 +415,8 @@ class Claims:
 
     def time_of_day(self) -> float:
         """What turns the hub's time into that of day, as the store has it."""
-        ledger = self.node.hub.ledger
-        return ledger.epoch if ledger is not None else self.node.peers.clock.epoch
+        journal = self.node.hub.journal
+        return journal.epoch if journal is not None else self.node.peers.clock.epoch
 
     def has_switched(self, name: str, client_id: str, epoch: int) -> None:
         source = self.source_of(client_id)
@@ -433,7 +433,7 @@ class Claims:
         hub = self.node.hub
         session = source.session
         del self.sources[session]
-        self.late.ended(source)
+        self.merging.ended(source)
         source.forget_end()
         self.intakes.forget(session)
         session.frozen = False
@@ -444,7 +444,7 @@ class Claims:
             # them that the subscriptions are gone.
             if not self.cuts.has_switched(session.client_id, given.epoch):
                 target = self.node.members[given.to].peer
-                target.put_control(session.client_id, records.mark(given.epoch, False))
+                target.put_control(session.client_id, controls.mark(given.epoch, False))
                 self.cuts.remember(session.client_id, given.epoch, session.began)
                 older = {*self.older(session.client_id)} - {given.to}
                 self.cuts.close(session.client_id, session.began, older)
@@ -476,7 +476,7 @@ class Claims:
         client_id = session.client_id
         source = self.sources.pop(session, None)
         if source is not None:
-            self.late.ended(source)
+            self.merging.ended(source)
             source.give_up()
         self.intakes.forget(session)
         peers = self.node.peers
@@ -486,8 +486,8 @@ class Claims:
             peers.own(client_id, target.epoch, live)
             self.check(target)
         elif client_id not in self.node.hub.sessions:
-            ledger = self.node.hub.ledger
-            self._gone.append((ledger.mark() if ledger is not None else 0, client_id))
+            journal = self.node.hub.journal
+            self._gone.append((journal.mark() if journal is not None else 0, client_id))
         self.count()
 
     def loaded(self, session: Session, rows: list[Row]) -> None:
@@ -564,7 +564,7 @@ class Claims:
     def tick(self, now: float) -> None:
         for target in list(self.targets.values()):
             if target.deadline <= now:
-                target.handle("late")
+                target.handle("timeout")
             else:
                 self.check(target)
         for source in list(self.sources.values()):
@@ -580,7 +580,7 @@ class Claims:
             highest = self.holders.highest(client_id)
             if highest is not None and session.connection is None:
                 self._lose_if_later(client_id, highest)
-        self.late.look()
+        self.merging.look()
         self.cuts.look()
         for name in [name for name in self.node.peers.table if name.startswith(CLIENT)]:
             client_id = name[len(CLIENT) :]
@@ -604,7 +604,7 @@ class Claims:
             self._recall(session, notes)
         self.cuts.recall(notes)
         for session in older:
-            self.late.fold(session, self.node.hub.sessions[session.client_id])
+            self.merging.fold(session, self.node.hub.sessions[session.client_id])
         self.count()
 
     def _recall(self, session: Session, notes: dict[str, str]) -> None:

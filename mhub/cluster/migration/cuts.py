@@ -12,13 +12,13 @@ all, and its own marks that are not confirmed say whether it has switched alread
 import json
 from typing import TYPE_CHECKING, Any, Final
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
+from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import UP, Member
-from mhub.cluster.migration import records
-from mhub.cluster.migration.frames import CLOSED, marks_in
+from mhub.cluster.migration import controls
 from mhub.cluster.migration.intake import Intake
+from mhub.cluster.migration.pending import CLOSED, marks_in
 from mhub.cluster.migration.segments import Gate, Segment, place, segments_of
-from mhub.cluster.parcels import pack, unpack
 from mhub.core.peer import Entry
 from mhub.core.peers import CLIENT, FILTER, LASTING, WANTED
 from mhub.core.session import Session
@@ -92,7 +92,7 @@ class Cuts:
     def _tell_given(self, member: Member, given: Given) -> None:
         self._node.send(
             member,
-            parcels.CUT,
+            frames.CUT,
             pack(
                 client=given.client_id,
                 epoch=given.epoch,
@@ -120,13 +120,13 @@ class Cuts:
             self._given_of[given.client_id].remove(given)
             if not self._given_of[given.client_id]:
                 del self._given_of[given.client_id]
-        ledger = self._node.hub.ledger
-        if ledger is not None:
+        journal = self._node.hub.journal
+        if journal is not None:
             text = ""
             if given.waits:
                 table = [given.instance, given.number]
                 text = json.dumps([given.to, given.filters, *table, given.began, given.waits])
-            ledger.note(NOTE + given.why, text)
+            journal.note(NOTE + given.why, text)
 
     # For a session that is here
 
@@ -164,7 +164,7 @@ class Cuts:
         """Ask a node to switch to us."""
         self._node.send(
             member,
-            parcels.CUT,
+            frames.CUT,
             pack(
                 client=client_id,
                 epoch=epoch,
@@ -229,9 +229,9 @@ class Cuts:
         began = int(said["began"])
         gap = any(self._has_gap(client_id, began, segment) for segment in segments)
         for entry in self.collect(client_id, filters, segments):
-            is_safe = entry.record is not None or entry.keeping is None
+            is_safe = entry.record is not None or entry.tracker is None
             peer.put_direct(client_id, epoch, entry.message, is_safe, entry.via)
-        peer.put_control(client_id, records.mark(epoch, gap))
+        peer.put_control(client_id, controls.mark(epoch, gap))
         holders = [m.name for m in node.members.values() if client_id in m.peer.clients]
         self.close(client_id, began, {*said["old"], *holders} - {to})
         self._claims.intakes.closed(node.name, client_id, began)
@@ -259,7 +259,7 @@ class Cuts:
         """Older sessions get nothing more from this node."""
         for name in sorted(names):
             if name in self._node.members:
-                self._node.members[name].peer.put_control(client_id, records.close(began))
+                self._node.members[name].peer.put_control(client_id, controls.close(began))
 
     def collect(self, client_id: str, filters: list[str], segments: list[Segment]) -> list[Entry]:
         """What is for a session in our channels to where it was, and did not get there in time."""
@@ -283,7 +283,7 @@ class Cuts:
                 continue
             if entry.is_control:
                 if _is_switch(entry, client_id):
-                    is_close = entry.message.payload[:1] == records.CLOSE
+                    is_close = entry.message.payload[:1] == controls.CLOSE
                     is_open = not is_close and (is_open or _opens(entry, segment))
             elif entry.origin is not None and not entry.direct:
                 # A copy: for which session it is was decided where it was copied, and whether that
@@ -311,10 +311,10 @@ class Cuts:
         switches = [each for each in peer.unconfirmed() if _is_switch(each, client_id)]
         for entry in [each for each in switches if each.n > segment.position]:
             body = entry.message.payload
-            if body[:1] == records.CLOSE:
-                if records.read_close(body) != began:
+            if body[:1] == controls.CLOSE:
+                if controls.read_close(body) != began:
                     return True
-            elif _opens(entry, segment) and records.read_mark(body)[1]:
+            elif _opens(entry, segment) and controls.read_mark(body)[1]:
                 return True
         return False
 
@@ -346,7 +346,7 @@ class Cuts:
             member = self._node.members.get(name)
             if member is not None:
                 body = pack(client=client_id, epoch=epoch)
-                self._node.send(member, parcels.SWITCHED, body)
+                self._node.send(member, frames.SWITCHED, body)
 
     # Nodes that go, and the store
 
@@ -398,13 +398,13 @@ class Cuts:
 def _is_switch(entry: Entry, client_id: str) -> bool:
     """Whether a control record says for which session of a client the messages behind it are."""
     message = entry.message
-    is_one = entry.is_control and message.payload[:1] in (records.MARK, records.CLOSE)
+    is_one = entry.is_control and message.payload[:1] in (controls.MARK, controls.CLOSE)
     return is_one and message.topic_data.decode("utf-8") == client_id
 
 
 def _opens(entry: Entry, segment: Segment) -> bool:
     body = entry.message.payload
-    return body[:1] == records.MARK and records.read_mark(body)[0] == segment.since
+    return body[:1] == controls.MARK and controls.read_mark(body)[0] == segment.since
 
 
 def _matches(filters: list[str], entry: Entry) -> bool:
@@ -415,6 +415,6 @@ def _again(entry: Entry, via: str) -> Entry:
     """An entry that is sent once more, as safe as it is here."""
     again = Entry(entry.n, entry.message, False, None)
     again.record = entry.record
-    again.keeping = entry.keeping
+    again.tracker = entry.tracker
     again.via = via
     return again

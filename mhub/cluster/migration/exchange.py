@@ -6,13 +6,13 @@ It also answers offers to a session that is here, and remembers what was taken f
 from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
+from mhub.cluster.frames import unpack
 from mhub.cluster.member import Member
-from mhub.cluster.migration.frames import split
+from mhub.cluster.migration.pending import split
 from mhub.cluster.migration.segments import segments_of
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import ARRIVING, Offer, Target
-from mhub.cluster.parcels import unpack
 from mhub.core.session import Session
 
 if TYPE_CHECKING:
@@ -61,9 +61,9 @@ class Exchange:
             if self._took.get((client_id, name)) == offer.life:
                 self._say_done(client_id, name, session.epoch)
                 continue
-            late = not session.clean
+            merge = not session.clean
             self._claims.tell(
-                name, parcels.REFUSED, client=client_id, epoch=session.epoch, late=late
+                name, frames.REFUSED, client=client_id, epoch=session.epoch, merge=merge
             )
 
     def on_accept(self, member: Member, body: bytes) -> None:
@@ -109,7 +109,7 @@ class Exchange:
         client_id, name, epoch = target.client_id, target.source, target.epoch
         self._took[client_id, name] = offer.life
         if session.sid:
-            self._node.hub.book().note(f"{TOOK}{name}/{client_id}", offer.life)
+            self._node.hub.require_journal().note(f"{TOOK}{name}/{client_id}", offer.life)
         self._claims.intakes.note(session)
         self._claims.completed(target, session)
         self._say_done(client_id, name, epoch)
@@ -117,8 +117,8 @@ class Exchange:
 
     def _say_done(self, client_id: str, name: str, epoch: int) -> None:
         """DONE, and CUT to all who publish, when all of it is safe here."""
-        ledger = self._node.hub.ledger
-        batch = ledger.mark() if ledger is not None else 0
+        journal = self._node.hub.journal
+        batch = journal.mark() if journal is not None else 0
         self._safe.append((batch, client_id, name, epoch))
         self._claims.count()
 
@@ -127,7 +127,7 @@ class Exchange:
         if member is not None:
             self._claims.tell_table(member)
             number = self._node.peers.number
-            self._claims.tell(name, parcels.DONE, client=client_id, epoch=epoch, table=number)
+            self._claims.tell(name, frames.DONE, client=client_id, epoch=epoch, table=number)
         session = self._node.hub.sessions.get(client_id)
         if session is not None:
             self._claims.cuts.watch(session)
@@ -135,8 +135,8 @@ class Exchange:
 
     def forget_took(self, client_id: str, name: str) -> None:
         if self._took.pop((client_id, name), None) is not None:
-            if self._node.hub.ledger is not None:
-                self._node.hub.ledger.note(f"{TOOK}{name}/{client_id}", "")
+            if self._node.hub.journal is not None:
+                self._node.hub.journal.note(f"{TOOK}{name}/{client_id}", "")
 
     def on_done(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -148,7 +148,7 @@ class Exchange:
         said = unpack(body)
         source = self._serving(member, said)
         if source is not None:
-            source.handle("late" if said["late"] else "refused")
+            source.handle("merge" if said["merge"] else "refused")
 
     def on_ask(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -157,8 +157,8 @@ class Exchange:
             self._say_done(client_id, member.name, epoch)
             return
         is_same = said["instance"] == self._node.settings.instance
-        sure = is_same or self._node.hub.ledger is not None
-        self._claims.tell(member.name, parcels.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
+        sure = is_same or self._node.hub.journal is not None
+        self._claims.tell(member.name, frames.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
 
     def on_unknown(self, member: Member, body: bytes) -> None:
         said = unpack(body)

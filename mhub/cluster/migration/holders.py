@@ -36,7 +36,7 @@ class Holders:
     def is_worth_waiting(self, member: Member) -> bool:
         """It is linked, or was a moment ago: then it may be back in another.
 
-        Where failover is possible, that takes longer: see `mhub.cluster.standin`.
+        Where failover is possible, that takes longer: see `mhub.cluster.failover`.
         """
         if member.peer.up or member.state == SYNCING:
             return True

@@ -7,7 +7,7 @@ it is never turned away.
 
 from collections.abc import Callable
 
-from mhub.cluster.migration.frames import CLOSED, marks_in
+from mhub.cluster.migration.pending import CLOSED, marks_in
 from mhub.cluster.migration.segments import Gates, publisher
 from mhub.core.delivery import Subscription
 from mhub.core.peer import Entry

@@ -6,7 +6,7 @@ with the same content.  Marks, CLOSE and direct messages come here from the chan
 
 from typing import TYPE_CHECKING, Final
 
-from mhub.cluster.migration import records
+from mhub.cluster.migration import controls
 from mhub.cluster.migration.intake import Intake
 from mhub.cluster.migration.segments import Segment, gates_of, publisher, text_of
 from mhub.cluster.migration.source import Source
@@ -54,9 +54,9 @@ class Intakes:
         intake = session.intake
         if isinstance(intake, Intake) and (session.sid or intake.sid):
             intake.sid = session.sid or intake.sid
-            book = self._node.hub.book()
-            book.note(f"{GATES}{intake.sid}", text_of(intake.gates))
-            book.note(f"{CLOSED}{intake.sid}", "\n".join(sorted(intake.closed)))
+            journal = self._node.hub.require_journal()
+            journal.note(f"{GATES}{intake.sid}", text_of(intake.gates))
+            journal.note(f"{CLOSED}{intake.sid}", "\n".join(sorted(intake.closed)))
 
     def filters(self, session: Session) -> list[str]:
         subscriptions = session.subscriptions.values()
@@ -94,13 +94,13 @@ class Intakes:
         self.came(peer.name, client_id, body)
 
     def came(self, name: str, client_id: str, body: bytes) -> None:
-        if body[:1] == records.MARK:
-            epoch, gap = records.read_mark(body)
+        if body[:1] == controls.MARK:
+            epoch, gap = controls.read_mark(body)
             self.marked(name, client_id, epoch, gap)
-        elif body[:1] == records.CLOSE:
-            self.closed(name, client_id, records.read_close(body))
+        elif body[:1] == controls.CLOSE:
+            self.closed(name, client_id, controls.read_close(body))
         else:
-            self._claims.late.relayed(client_id, body)
+            self._claims.merging.relayed(client_id, body)
 
     def direct(self, entry: Entry) -> None:
         """What a node has published for a session, sent again to where that is now."""
@@ -140,7 +140,7 @@ class Intakes:
 
     def marked(self, name: str, client_id: str, epoch: int, gap: bool) -> None:
         """A node has switched: from here on its messages are for the session with this epoch."""
-        self.close_late(name, client_id)
+        self.close_merging(name, client_id)
         target = self._claims.targets.get(client_id)
         session = self._node.hub.sessions.get(client_id)
         if target is not None and target.state == OPENING and epoch == target.epoch:
@@ -169,7 +169,7 @@ class Intakes:
 
     def closed(self, name: str, client_id: str, began: int) -> None:
         """A node knows of another session of a client, and sends nothing more to older ones."""
-        self.close_late(name, client_id)
+        self.close_merging(name, client_id)
         session = self._node.hub.sessions.get(client_id)
         if session is None:
             return
@@ -188,8 +188,8 @@ class Intakes:
             if source is not None:
                 source.look()
 
-    def close_late(self, name: str, client_id: str) -> None:
-        for source in self._claims.late.of(client_id):
+    def close_merging(self, name: str, client_id: str) -> None:
+        for source in self._claims.merging.of(client_id):
             self.close(source.session, name)
             source.look()
 

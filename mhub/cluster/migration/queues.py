@@ -7,11 +7,11 @@ that is in the store is read from there, so what is given is safe by itself.
 from itertools import islice
 from typing import Final
 
-from mhub.core import journal
+from mhub.core import records
 from mhub.core.delivery import Delivery
 from mhub.core.hub import Hub
-from mhub.core.journal import DeliveryRecord, Row, StoredSession
-from mhub.core.ledger import record_of, subscription_record
+from mhub.core.journal import record_of, subscription_record
+from mhub.core.records import DeliveryRecord, Row, StoredSession
 from mhub.core.session import Session
 
 MOST: Final = 1000
@@ -40,7 +40,7 @@ def row_of(delivery: Delivery, seq: int, pid: int, epoch: float) -> Row:
     record.share = delivery.group.full_name if delivery.group is not None else ""
     record.pid = pid
     record.released = delivery.released
-    return Row(record, journal.message(message, epoch))
+    return Row(record, records.message(message, epoch))
 
 
 class Reader:
@@ -81,9 +81,9 @@ class Reader:
         session = self._session
         if session.sid:
             if not session.loading:
-                assert session.hub.journal is not None
+                assert session.hub.writer is not None
                 session.loading = True
-                session.hub.journal.load(session, self.last, MOST, MOST_BYTES)
+                session.hub.writer.load(session, self.last, MOST, MOST_BYTES)
             return None
         rows = []
         end = self.last + MOST
@@ -97,7 +97,7 @@ class Reader:
     def loaded(self, rows: list[Row]) -> list[Row]:
         """What the store answered: those that are to be read."""
         if not rows:
-            if not self._session.hub.book().is_pending():
+            if not self._session.hub.require_journal().is_pending():
                 self.last = self._session.last_seq  # there is no more, whatever was counted
             return rows
         if self._end >= 0:
@@ -111,17 +111,17 @@ def revive_inflight(hub: Hub, session: Session, row: Row, epoch: float) -> None:
     delivery = delivery_of(session, row, epoch)
     delivery.released = row.record.released
     if session.sid:
-        book = hub.book()
-        book.add(session, delivery)
-        book.sent(delivery, row.record.pid)
+        journal = hub.require_journal()
+        journal.add(session, delivery)
+        journal.sent(delivery, row.record.pid)
         if delivery.released:
-            book.released(delivery)
+            journal.released(delivery)
     session.inflight[row.record.pid] = delivery
 
 
 def delivery_of(session: Session, row: Row, epoch: float) -> Delivery:
     record = row.record
-    message = journal.publish_of(row.body, epoch)
+    message = records.publish_of(row.body, epoch)
     delivery = Delivery(message, record.qos, record.retain, record.ids)
     delivery.fed = record.retain
     if record.share:

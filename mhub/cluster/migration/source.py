@@ -6,7 +6,7 @@
     CUTTING   what comes from now on is not for this part of it: the rest goes out
     ENDED     END is out: the target may have the session by now
     DOUBT     ... and it cannot be asked, or has not answered
-    LATE      the target has a newer session: what is here goes into the channel to it
+    MERGING      the target has a newer session: what is here goes into the channel to it
 
 From SESSION on the session is frozen: nobody is connected, and it does not expire.  It stays as it
 is, and all that comes for it is kept; so whatever goes wrong before END, it is still whole.  From
@@ -20,17 +20,17 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
+from mhub.cluster.frames import pack
 from mhub.cluster.member import Member
 from mhub.cluster.migration.cuts import Given
-from mhub.cluster.migration.frames import copies_of, pending_of, with_data
+from mhub.cluster.migration.pending import copies_of, pending_of, with_data
 from mhub.cluster.migration.queues import MOST, Reader, row_of, stored_of
 from mhub.cluster.migration.segments import Segment, segments_of
-from mhub.cluster.parcels import pack
 from mhub.core.codec import encode_rows, encode_session
 from mhub.core.delivery import Delivery, Subscription
-from mhub.core.journal import Row
 from mhub.core.peer import Entry
+from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.wire.publish import Publish
 
@@ -43,7 +43,7 @@ SENDING: Final = "sending"
 CUTTING: Final = "cutting"
 ENDED: Final = "ended"
 DOUBT: Final = "doubt"
-LATE: Final = "late"
+MERGING: Final = "merging"
 GONE: Final = "gone"
 
 ENDED_NOTE: Final = "ended/"
@@ -52,9 +52,9 @@ ENDED_NOTE: Final = "ended/"
 # (state, event) -> (what is done, the next state).
 TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
     (IDLE, "ready"): ("offer", OFFERED),
-    (IDLE, "late"): ("leave", LATE),
+    (IDLE, "merge"): ("leave", MERGING),
     (OFFERED, "accepted"): ("begin", SENDING),
-    (OFFERED, "late"): ("leave", LATE),
+    (OFFERED, "merge"): ("leave", MERGING),
     (OFFERED, "done"): ("settle", GONE),
     (OFFERED, "refused"): ("discard", GONE),
     (OFFERED, "lost"): ("stay", IDLE),
@@ -78,8 +78,8 @@ TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
     (DOUBT, "done"): ("settle", GONE),
     (DOUBT, "unknown"): ("stay", IDLE),
     (DOUBT, "unsure"): ("stay_in_doubt", IDLE),
-    (LATE, "loaded"): ("relay_loaded", LATE),
-    (LATE, "all"): ("discard", GONE),
+    (MERGING, "loaded"): ("relay_loaded", MERGING),
+    (MERGING, "all"): ("discard", GONE),
 }
 
 
@@ -94,7 +94,7 @@ class Source:
         self.target = ""  # whom it is for, in all states but IDLE
         self.epoch = 0  # of the target's claim
         self.overdue_at = 0.0  # DOUBT: when it is not worth to let other nodes wait any longer
-        self.late_since = 0.0
+        self.merging_since = 0.0
         self._life = ""  # which session of this node it is, for the target to know it again
         self._instance = ""  # of the target's process, at END
         self._reader = Reader(session, 0.0)
@@ -135,7 +135,7 @@ class Source:
 
     def serves(self, node: str, epoch: int) -> bool:
         """The fence: whether a frame is about the claim that this is for."""
-        active = self.state not in (IDLE, LATE)
+        active = self.state not in (IDLE, MERGING)
         return active and node == self.target and epoch == self.epoch
 
     # IDLE: may it be offered?
@@ -155,7 +155,7 @@ class Source:
             self._look_for_owner()
         elif self.state in (SENDING, CUTTING):
             self._go_on()
-        elif self.state == LATE:
+        elif self.state == MERGING:
             self._relay_on()
 
     def _look_for_owner(self) -> None:
@@ -182,7 +182,7 @@ class Source:
             now=clock_s + self._node.hub.now,
         )
         self._claims.tell_table(owner)  # what that says of the session comes first
-        self._tell(parcels.SESSION, body)
+        self._tell(frames.SESSION, body)
 
     # SENDING
 
@@ -190,7 +190,7 @@ class Source:
         hub = self._node.hub
         self._rows = self._reader.first()
         self._reader.catch_up()
-        self._safe_at = hub.ledger.mark() if hub.ledger is not None else 0
+        self._safe_at = hub.journal.mark() if hub.journal is not None else 0
         self._credit = True
         self._pending = {}
         self._drained = {m.name: m.peer.last_n for m in self._node.members.values()}
@@ -220,14 +220,16 @@ class Source:
             self._give(found)
             return
         if not self._reader.is_exhausted():
-            self._safe_at = self._node.hub.book().mark()  # they are on their way to the store
+            self._safe_at = (
+                self._node.hub.require_journal().mark()
+            )  # they are on their way to the store
         self._go_on()
 
     def _give(self, rows: list[Row]) -> None:
         self._credit = False
         self._claims.progress += len(rows)
         body = with_data(encode_rows(rows), client=self.client_id, epoch=self.epoch)
-        self._tell(parcels.ENTRIES, body)
+        self._tell(frames.ENTRIES, body)
 
     def _has_published(self) -> bool:
         """Whether all nodes that can be reached have what the client has published here."""
@@ -253,7 +255,7 @@ class Source:
                 self._credit = False
                 body = pending_of(self.client_id, self.epoch, peer, entries[:MOST])
                 del entries[:MOST]
-                self._tell(parcels.PENDING, body)
+                self._tell(frames.PENDING, body)
                 return True
         return False
 
@@ -270,8 +272,8 @@ class Source:
             self._instance = self._claims.instance_of(self.target)
             segments = json.dumps(self._segments)
             text = "\n".join([self.target, str(self.epoch), self._life, self._instance, segments])
-            self._node.hub.book().note(f"{ENDED_NOTE}{self.session.sid}", text)
-            self._safe_at = self._node.hub.book().mark()
+            self._node.hub.require_journal().note(f"{ENDED_NOTE}{self.session.sid}", text)
+            self._safe_at = self._node.hub.require_journal().mark()
         self._go_on()
 
     @property
@@ -295,7 +297,7 @@ class Source:
         gates = {**self._segments, self._node.name: []}
         lost = self.session.state_lost
         body = pack(client=self.client_id, epoch=self.epoch, gates=gates, lost=lost)
-        self._tell(parcels.END, body)
+        self._tell(frames.END, body)
 
     # ENDED, DOUBT
 
@@ -339,7 +341,7 @@ class Source:
         body = pack(
             client=self.client_id, epoch=self.epoch, life=self._life, instance=self._instance
         )
-        self._tell(parcels.ASK, body)
+        self._tell(frames.ASK, body)
 
     def _confirm(self) -> None:
         """Others wait no longer.  If the target has the session, there is a gap in it now: they
@@ -354,7 +356,7 @@ class Source:
 
     def forget_end(self) -> None:
         if self._sid:
-            self._node.hub.book().note(f"{ENDED_NOTE}{self._sid}", "")
+            self._node.hub.require_journal().note(f"{ENDED_NOTE}{self._sid}", "")
             self._sid = 0
 
     def give_up(self) -> None:
@@ -380,7 +382,7 @@ class Source:
         self.session.lose_state(True)
         self._stay()
 
-    # LATE
+    # MERGING
 
     def _leave(self) -> None:
         """What the client knows of it is over; its messages go to the newer session.
@@ -389,25 +391,25 @@ class Source:
         nodes send which do not know of the newer session yet follows.
         """
         self.freeze()
-        self.late_since = self._node.hub.now
-        self._claims.late.set_apart(self)
+        self.merging_since = self._node.hub.now
+        self._claims.merging.set_apart(self)
         self.intake.divert = self._relay_on_arrival
         self._reader = Reader(self.session, self._claims.time_of_day())
         rows = [row for row in self._reader.first() if not row.record.released]
         for row in rows:
             row.record.pid = 0
-        self._claims.late.relay(self.client_id, rows)
+        self._claims.merging.relay(self.client_id, rows)
         self.session.clear_sent()
         # What the store does not know yet to be in flight, or gone, it would give as queued.
-        ledger = self._node.hub.ledger
-        self._safe_at = ledger.mark() if ledger is not None else 0
+        journal = self._node.hub.journal
+        self._safe_at = journal.mark() if journal is not None else 0
         self._relay_on()
 
     def _relay_on_arrival(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         if qos and subscription.group is None and self._reader.is_exhausted():
             delivery = _delivery(message, qos, subscription)
             row = row_of(delivery, 1, 0, self._claims.time_of_day())
-            self._claims.late.relay(self.client_id, [row])
+            self._claims.merging.relay(self.client_id, [row])
             return False
         return qos > 0
 
@@ -420,15 +422,17 @@ class Source:
             rows = self._reader.read()
             if rows is None:
                 return
-            self._claims.late.relay(self.client_id, rows)
+            self._claims.merging.relay(self.client_id, rows)
 
     def _relay_loaded(self, rows: list[Row]) -> None:
         if found := self._reader.loaded(rows):
-            self._claims.late.relay(self.client_id, found)
+            self._claims.merging.relay(self.client_id, found)
             for row in found:
-                self._node.hub.book().forget(row.record)
+                self._node.hub.require_journal().forget(row.record)
         elif not self._reader.is_exhausted():
-            self._safe_at = self._node.hub.book().mark()  # they are on their way to the store
+            self._safe_at = (
+                self._node.hub.require_journal().mark()
+            )  # they are on their way to the store
         self._relay_on()
 
     def _discard(self) -> None:

@@ -12,17 +12,17 @@ The connection may be gone meanwhile; then the session arrives all the same, and
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.member import Member
-from mhub.cluster.migration.frames import read_pending
+from mhub.cluster.migration.pending import read_pending
 from mhub.cluster.migration.queues import delivery_of, revive_inflight
 from mhub.cluster.migration.segments import Gate, Segment
-from mhub.core import journal
+from mhub.core import records
 from mhub.core.codec import decode_rows, decode_session
 from mhub.core.connection import WAITING, Connection
-from mhub.core.journal import StoredSession
 from mhub.core.limits import NEVER
 from mhub.core.peer import Entry
+from mhub.core.records import StoredSession
 from mhub.core.restore import ARRIVING as ARRIVING_NOTE
 from mhub.core.restore import revive
 from mhub.core.session import Session
@@ -43,16 +43,16 @@ TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
     (CLAIMING, "accept"): ("accept", ARRIVING),
     (CLAIMING, "nobody"): ("welcome", OWNED),
     (CLAIMING, "unreachable"): ("open", OPENING),
-    (CLAIMING, "late"): ("open", OPENING),
+    (CLAIMING, "timeout"): ("open", OPENING),
     (CLAIMING, "superseded"): ("withdraw", OWNED),
     (ARRIVING, "entries"): ("take", ARRIVING),
     (ARRIVING, "pending"): ("take_pending", ARRIVING),
     (ARRIVING, "end"): ("complete", OWNED),
     (ARRIVING, "lost"): ("drop", CLAIMING),
-    (ARRIVING, "late"): ("drop_and_open", OPENING),
+    (ARRIVING, "timeout"): ("drop_and_open", OPENING),
     (ARRIVING, "superseded"): ("refuse", ARRIVING),
     (OPENING, "marked"): ("welcome_new", OWNED),
-    (OPENING, "late"): ("welcome_new", OWNED),
+    (OPENING, "timeout"): ("welcome_new", OWNED),
     (OPENING, "again"): ("open", OPENING),
     (OPENING, "superseded"): ("withdraw", OWNED),
 }
@@ -128,15 +128,15 @@ class Target:
         session.frozen = True
         self.session = session
         self._set_deadlines(session, offer.stored)
-        if hub.ledger is not None and session.expiry_s:
-            hub.ledger.session(session)
-            hub.ledger.note(ARRIVING_NOTE + self.client_id, str(session.sid))
+        if hub.journal is not None and session.expiry_s:
+            hub.journal.session(session)
+            hub.journal.note(ARRIVING_NOTE + self.client_id, str(session.sid))
         if session.sid:
             for subscribed, subscription in session.subscriptions.items():
-                hub.book().subscribed(subscribed, subscription)
+                hub.require_journal().subscribed(subscribed, subscription)
             for pid in session.incoming:
-                hub.book().incoming(session, pid, True)
-        self._tell(parcels.ACCEPT)
+                hub.require_journal().incoming(session, pid, True)
+        self._tell(frames.ACCEPT)
 
     def _set_deadlines(self, session: Session, stored: StoredSession) -> None:
         record = stored.record
@@ -146,7 +146,7 @@ class Target:
         elif session.expiry_s != NEVER:
             session.ends_at = now + session.expiry_s
         if record.will and record.will_at:
-            session.will = journal.publish_of(record.will, self._clock_s)
+            session.will = records.publish_of(record.will, self._clock_s)
             session.will_delay_s = record.will_delay_s
             session.will_at = record.will_at - self._clock_s
 
@@ -161,18 +161,18 @@ class Target:
             if row.record.pid:
                 revive_inflight(hub, session, row, self._clock_s)
             elif session.sid:
-                row.body = journal.shifted(row.body, hub.book().epoch - self._clock_s)
-                hub.book().adopt(session, row)
+                row.body = records.shifted(row.body, hub.require_journal().epoch - self._clock_s)
+                hub.require_journal().adopt(session, row)
                 session.page_out(row.record)
             else:
                 session.keep(delivery_of(session, row, self._clock_s))
-        self._tell(parcels.MORE)
+        self._tell(frames.MORE)
 
     def _take_pending(self, said: dict[str, Any], data: bytes) -> None:
         self.wait()
         pending = read_pending(self.client_id, said, data, self._node.hub.now)
         self._pending.setdefault(str(said["node"]), []).extend(pending)
-        self._tell(parcels.MORE)
+        self._tell(frames.MORE)
 
     def _complete(self, gates: dict[str, list[Segment]], is_lost: bool) -> None:
         """All of it is here.  What nodes have published since comes when they have switched."""
@@ -192,8 +192,8 @@ class Target:
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
         if session.sid:
-            hub.book().note(ARRIVING_NOTE + self.client_id, "")
-            hub.book().session(session)
+            hub.require_journal().note(ARRIVING_NOTE + self.client_id, "")
+            hub.require_journal().session(session)
         if is_lost:
             session.lose_state(True)
         intake = self._claims.intakes.of(session)
@@ -202,7 +202,7 @@ class Target:
         self._claims.cuts.remember(self.client_id, self.epoch, session.began)
         older = {*self._claims.older(self.client_id)}
         self._claims.cuts.close(self.client_id, session.began, older)
-        self._claims.intakes.close_late(self._node.name, self.client_id)
+        self._claims.intakes.close_merging(self._node.name, self.client_id)
         filters = self._claims.intakes.filters(session)
         for entry in self._claims.cuts.collect(self.client_id, filters, mine):
             if intake.is_new(self._node.name, entry.via):
@@ -213,7 +213,7 @@ class Target:
         for body in self.relayed:
             self._claims.intakes.came("", self.client_id, body)
         if old is not None:
-            self._claims.late.fold(old, session)
+            self._claims.merging.fold(old, session)
 
     def _drop(self) -> None:
         """The source is gone, or has begun again: it has all of this."""
@@ -226,8 +226,8 @@ class Target:
         self.offers.pop(self.source, None)
         hub.queued_bytes -= session.queued_bytes
         if session.sid:
-            hub.book().note(ARRIVING_NOTE + self.client_id, "")
-            hub.book().ended(session)
+            hub.require_journal().note(ARRIVING_NOTE + self.client_id, "")
+            hub.require_journal().ended(session)
         self._claims.claim_again(self)
 
     def _drop_and_open(self) -> None:

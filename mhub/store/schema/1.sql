@@ -1,4 +1,4 @@
--- Version 1.  Columns are as in mhub/core/journal.py; times are seconds of the Unix epoch.
+-- Version 1.  Columns are as in mhub/core/records.py; times are seconds of the Unix epoch.
 
 CREATE TABLE sessions (
     sid INTEGER PRIMARY KEY,

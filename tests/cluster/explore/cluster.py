@@ -9,7 +9,7 @@ from collections import deque
 from random import Random
 from typing import Any
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
 from mhub.core.limits import Limits
@@ -23,17 +23,17 @@ from tests.core.world import START, World
 
 INVISIBLE = frozenset(
     {
-        parcels.PING,
-        parcels.PONG,
-        parcels.MEMBERS,
-        parcels.SUMS,
-        parcels.HAVE,
-        parcels.RETAINED,
-        parcels.FILLED,
+        frames.PING,
+        frames.PONG,
+        frames.MEMBERS,
+        frames.SUMS,
+        frames.HAVE,
+        frames.RETAINED,
+        frames.FILLED,
     }
 )
 
-KINDS = {value: name for name, value in vars(parcels).items() if name.isupper()}
+KINDS = {value: name for name, value in vars(frames).items() if name.isupper()}
 
 Frame = tuple[int, bytes]
 

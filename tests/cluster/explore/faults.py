@@ -9,20 +9,20 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any
 
-from mhub.cluster import parcels
-from mhub.cluster.migration import cuts, exchange, intakes, records, source, target
+from mhub.cluster import frames
+from mhub.cluster.frames import pack, unpack
+from mhub.cluster.migration import controls, cuts, exchange, intakes, source, target
 from mhub.cluster.migration.claims import Claims
 from mhub.cluster.migration.cuts import Cuts, Given
 from mhub.cluster.migration.exchange import Exchange
 from mhub.cluster.migration.intake import Intake
 from mhub.cluster.migration.intakes import Intakes
-from mhub.cluster.migration.late import Late
-from mhub.cluster.migration.source import DOUBT, ENDED, GONE, IDLE, LATE, Source
+from mhub.cluster.migration.merging import Merging
+from mhub.cluster.migration.source import DOUBT, ENDED, GONE, IDLE, MERGING, Source
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OWNED, Target
 from mhub.cluster.node import Node
-from mhub.cluster.parcels import pack, unpack
 from mhub.core.connection import Connection
-from mhub.core.ledger import Ledger
+from mhub.core.journal import Journal
 from mhub.core.peer import Peer
 
 FAULTS: dict[str, Callable[[], None]] = {}
@@ -88,7 +88,7 @@ def target_takes_frames_of_any_epoch() -> None:
 @fault("again", "back-memory")
 def source_takes_frames_of_any_epoch() -> None:
     def serves(self: Source, node: str, epoch: int) -> bool:
-        return self.state not in (IDLE, LATE) and node == self.target
+        return self.state not in (IDLE, MERGING) and node == self.target
 
     Source.serves = serves
 
@@ -236,7 +236,7 @@ def cap_is_one_high() -> None:
 
 
 @fault("cut", "third-cut")
-def cap_does_not_count_in_greetings() -> None:
+def cap_does_not_count_in_resume() -> None:
     opened = Node.opened
 
     @wraps(opened)
@@ -338,18 +338,18 @@ def end_is_not_noted() -> None:
 
 @fault("crash-target-queue", "crash-target")
 def connack_before_it_is_safe() -> None:
-    Connection.mute = nothing
+    Connection.hold_output = nothing
 
 
 @fault("crash-target-queue", "crash-both")
 def took_is_not_written() -> None:
-    note = Ledger.note
+    note = Journal.note
 
     def unwritten(self: Any, name: str, text: str) -> None:
         if not name.startswith(exchange.TOOK):
             note(self, name, text)
 
-    Ledger.note = unwritten
+    Journal.note = unwritten
 
 
 @fault("cut", "cut-far")
@@ -479,7 +479,7 @@ def collect_ignores_close() -> None:
     is_switch = cuts._is_switch
 
     def hasty(entry: Any, client_id: str) -> bool:
-        return entry.message.payload[:1] != records.CLOSE and is_switch(entry, client_id)
+        return entry.message.payload[:1] != controls.CLOSE and is_switch(entry, client_id)
 
     cuts._is_switch = hasty
 
@@ -773,18 +773,18 @@ def gap_is_ignored() -> None:
 @fault("crash-third-target", "crash-both", "split-third")
 def closed_session_keeps_session_present_1() -> None:
     def closed(self: Any, name: str, client_id: str, began: int) -> None:
-        self.close_late(name, client_id)
+        self.close_merging(name, client_id)
 
     Intakes.closed = closed
 
 
 @fault("crash-target", "crash-both")
 def late_entries_are_dropped() -> None:
-    Late.relay = nothing
+    Merging.relay = nothing
 
 
 @fault("crash-third-target", "crash-target")
-def late_session_ends_before_close() -> None:
+def merging_session_ends_before_close() -> None:
     Intakes.is_closed = lambda self, found: True
 
 
@@ -809,9 +809,9 @@ def send_nothing(kind: int) -> None:
 
 @fault("third", "near")
 def switched_is_not_said() -> None:
-    send_nothing(parcels.SWITCHED)
+    send_nothing(frames.SWITCHED)
 
 
 @fault("third", "near")
 def cut_is_not_sent() -> None:
-    send_nothing(parcels.CUT)
+    send_nothing(frames.CUT)

@@ -2,7 +2,7 @@
 
 All objects of each node are walked from a few roots, an object that was met before by its
 number, and the whole is hashed.  Left out are statistics, caches, clocks' readings and what
-never changes.  Numbers that only count (batches, parcels, changes of a table) are taken relative
+never changes.  Numbers that only count (batches, frames, changes of a table) are taken relative
 to what they are compared with, so that the same situation is the same state however many there
 were before.  Names as keys of a dictionary have no order.  What is left distinguishes more than
 it has to, never less, but for the order of such names.
@@ -18,13 +18,13 @@ from hashlib import blake2b
 from types import FunctionType, MethodType
 from typing import Any
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
+from mhub.cluster.frames import pack, unpack
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
-from mhub.cluster.parcels import pack, unpack
-from mhub.core.journal import Batch, DeliveryRecord
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
+from mhub.core.records import Batch, DeliveryRecord
 from mhub.core.session import Session
 from mhub.store.memory import MemoryStore
 from mhub.wire.primitives import read_u64
@@ -49,13 +49,13 @@ LEFT_OUT: dict[str, set[str]] = {
     },
     "Publish": {"topic", "topic_field", "frame_v3", "frame_v5"},
     "Peer": {
-        *("outlet", "queued_bytes", "queued_bytes_qos0", "parcels_heard", "parcels_confirmed"),
-        *("parcels", "under_way_bytes", "confirmed_at", "owed_bytes", "messages_sent"),
+        *("outlet", "queued_bytes", "queued_bytes_qos0", "frames_heard", "frames_confirmed"),
+        *("frames", "under_way_bytes", "confirmed_at", "owed_bytes", "messages_sent"),
         *("messages_received", "messages_doubled", "dropped_qos0", "dropped_full", "refused"),
         *("table_heard", "told", "knows", "name", "reserved", "marks", "awaiting", "expected"),
     },
     "Peers": {"clock", "neighbours", "node", "all", "past", "log", "number", "notes", "routes"},
-    "Ledger": {"epoch", "window", "max_pending_bytes"},
+    "Journal": {"epoch", "window", "max_pending_bytes"},
     "Batch": {"size_bytes"},
     "DeliveryRecord": {"size_bytes", "seq"},
     "Member": {
@@ -72,12 +72,12 @@ LEFT_OUT: dict[str, set[str]] = {
 }
 
 BATCHES: dict[str, set[str]] = {
-    "Keeping": {"batch"},
+    "AckTracker": {"batch"},
     "DeliveryRecord": {"born", "batch"},
     "MessageRecord": {"batch"},
-    "Held": {"after"},
+    "DeferredFrame": {"after"},
     "Entry": {"after"},
-    "Connection": {"muted_until"},
+    "Connection": {"output_held_until"},
     "Peer": {"reserve_after"},
     "Peers": {"boot_after"},
     "Source": {"_safe_at"},
@@ -112,9 +112,9 @@ class Ranks:
             found.setdefault(sid, set()).add(seq)
         node = side.node
         if node is not None:
-            ledger = node.hub.ledger
-            if ledger is not None:
-                for batch in (ledger.under_way, ledger.batch):
+            journal = node.hub.journal
+            if journal is not None:
+                for batch in (journal.under_way, journal.batch):
                     if batch is not None:
                         for each in batch.deliveries:
                             found.setdefault(each.sid, set()).add(each.seq)
@@ -234,22 +234,22 @@ SPECIAL: dict[type, Callable[[Walk, Any], Any]] = {
 
 def _frame(receiver: Peer, peers: Peers, kind: int, body: bytes) -> Any:
     """A frame under way, with its counters relative to what its receiver has."""
-    if kind == parcels.CONFIRM:
+    if kind == frames.CONFIRM:
         count, pos = read_u64(body, 0)
         n, pos = read_u64(body, pos)
         heard, pos = read_u64(body, pos)
-        return kind, count - receiver.parcels_confirmed, n, heard - peers.number
-    if kind == parcels.TABLE:
+        return kind, count - receiver.frames_confirmed, n, heard - peers.number
+    if kind == frames.TABLE:
         said = unpack(body)
         for key in ("at", "to"):
             if said[key] >= 0:
                 said[key] -= receiver.table_heard
         return kind, pack(**said)
-    if kind == parcels.DONE:
+    if kind == frames.DONE:
         said = unpack(body)
         said["table"] -= receiver.table_heard
         return kind, pack(**said)
-    if kind == parcels.CUT:
+    if kind == frames.CUT:
         said = unpack(body)
         about = peers.peers.get(said["to"])
         if about is not None:
@@ -310,15 +310,15 @@ def _side(cluster: Cluster, side: Side) -> Any:
                 peers.number - heard if heard >= 0 else -1,
                 peers.number - peer.told,
                 peers.number - peer.knows,
-                len(peer.parcels),
+                len(peer.frames),
                 [(walk.batch(b), n) for b, n in peer.marks],
                 [each.number - peers.number for each in peer.awaiting],
                 sorted((name, n - peer.table_heard) for name, n in peer.expected.items()),
             ]
         )
     found.append([(each.name, each.value) for each in peers.since(oldest) or ()])
-    if hub.ledger is not None:
-        found.append(walk.of(hub.ledger))
+    if hub.journal is not None:
+        found.append(walk.of(hub.journal))
     found += [walk.of(each) for each in (hub.holding, hub.stalled, hub.starving, hub.behind)]
     found.append(walk.of(hub.router.filters))
     found.append(peers.clock.last)

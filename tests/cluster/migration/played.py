@@ -2,7 +2,7 @@
 
 self.begin("bc")                     nodes b and c are linked with node a
 self.b.claims("s")                   a frame or a change of the table that node b says
-self.b.told(parcels.SESSION)         what it was told
+self.b.told(frames.SESSION)         what it was told
 self.b.records()                     what came in the channel to it: messages, marks, ...
 self.b.confirmed()                   up to where its own channel is confirmed to it
 self.here.settle()                   what node a stores is safe
@@ -13,19 +13,18 @@ from typing import Any, NamedTuple
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.contract import PROTOCOL
-from mhub.cluster.migration import records
-from mhub.cluster.migration.frames import split, with_data
+from mhub.cluster.frames import pack
+from mhub.cluster.migration import controls
+from mhub.cluster.migration.pending import split, with_data
 from mhub.cluster.migration.queues import row_of
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import Target
-from mhub.cluster.parcels import pack
 from mhub.core.codec import decode_rows, decode_session, encode_rows, encode_session
 from mhub.core.connection import WAITING
 from mhub.core.delivery import Delivery
-from mhub.core.journal import Row, SessionRecord, StoredSession, SubscriptionRecord, publish_of
 from mhub.core.limits import NEVER
 from mhub.core.peer import (
     BARE,
@@ -44,6 +43,7 @@ from mhub.core.peer import (
     read_special,
     record_of,
 )
+from mhub.core.records import Row, SessionRecord, StoredSession, SubscriptionRecord, publish_of
 from mhub.core.session import Session
 from mhub.store.memory import MemoryStore
 from mhub.wire.primitives import read_u64, u64
@@ -118,7 +118,7 @@ class PlayedNode(Far):
         self.table_n = 0
         self.life = ""
         self.n = 0  # of the last message in its channel to node a
-        self._parcels = 0
+        self._frames = 0
 
     # What it says
 
@@ -126,7 +126,7 @@ class PlayedNode(Far):
         """Its table changes."""
         at = self.table_n
         self.table_n += len(changes)
-        self.say(parcels.TABLE, at=at, to=self.table_n, set=list(changes))
+        self.say(frames.TABLE, at=at, to=self.table_n, set=list(changes))
 
     def claims(self, client_id: str, epoch: int, live: bool = True) -> None:
         self.table(("c" + client_id, epoch << 1 | live))
@@ -142,15 +142,15 @@ class PlayedNode(Far):
 
     def marks(self, client_id: str, epoch: int, gap: bool = False) -> None:
         """It has switched to the session with that epoch, which is on node a."""
-        self.control(client_id, records.mark(epoch, gap))
+        self.control(client_id, controls.mark(epoch, gap))
 
     def closes(self, client_id: str, began: int) -> None:
         """It has switched to a session that is not on node a, and began with that epoch."""
-        self.control(client_id, records.close(began))
+        self.control(client_id, controls.close(began))
 
     def relays(self, client_id: str, *payloads: bytes) -> None:
         """What an older session had."""
-        self.control(client_id, records.relay([entry(payload) for payload in payloads]))
+        self.control(client_id, controls.relay([entry(payload) for payload in payloads]))
 
     def direct(
         self, client_id: str, epoch: int, *payloads: bytes, qos: int = 1, via: str = ""
@@ -175,7 +175,7 @@ class PlayedNode(Far):
     def _channel(self, found: list[bytes]) -> None:
         first = self.n + 1
         self.n += len(found)
-        self.give(parcels.PUBLISHES, u64(first) + b"".join(found))
+        self.give(frames.PUBLISHES, u64(first) + b"".join(found))
 
     def cut(
         self,
@@ -191,7 +191,7 @@ class PlayedNode(Far):
     ) -> None:
         """A session is on another node now: node a shall switch."""
         self.say(
-            parcels.CUT,
+            frames.CUT,
             client=client_id,
             epoch=epoch,
             began=began or epoch,
@@ -204,7 +204,7 @@ class PlayedNode(Far):
         )
 
     def switched(self, client_id: str, epoch: int) -> None:
-        self.say(parcels.SWITCHED, client=client_id, epoch=epoch)
+        self.say(frames.SWITCHED, client=client_id, epoch=epoch)
 
     def session(
         self,
@@ -235,15 +235,13 @@ class PlayedNode(Far):
             life=life or f"{self.name}/1",
             now=self.here.world.now,
         )
-        self.give(parcels.SESSION, body)
+        self.give(frames.SESSION, body)
 
     def accept(self, client_id: str, epoch: int) -> None:
-        self.say(parcels.ACCEPT, client=client_id, epoch=epoch)
+        self.say(frames.ACCEPT, client=client_id, epoch=epoch)
 
     def entries(self, client_id: str, epoch: int, *rows: Row) -> None:
-        self.give(
-            parcels.ENTRIES, with_data(encode_rows(list(rows)), client=client_id, epoch=epoch)
-        )
+        self.give(frames.ENTRIES, with_data(encode_rows(list(rows)), client=client_id, epoch=epoch))
 
     def end(
         self,
@@ -253,32 +251,32 @@ class PlayedNode(Far):
         lost: bool = False,
     ) -> None:
         """That was all; `gates` says which nodes have to switch first."""
-        self.say(parcels.END, client=client_id, epoch=epoch, gates=gates or {}, lost=lost)
+        self.say(frames.END, client=client_id, epoch=epoch, gates=gates or {}, lost=lost)
 
     def done(self, client_id: str, epoch: int) -> None:
-        self.say(parcels.DONE, client=client_id, epoch=epoch, table=self.table_n)
+        self.say(frames.DONE, client=client_id, epoch=epoch, table=self.table_n)
 
-    def refuses(self, client_id: str, epoch: int, late: bool) -> None:
-        self.say(parcels.REFUSED, client=client_id, epoch=epoch, late=late)
+    def refuses(self, client_id: str, epoch: int, merge: bool) -> None:
+        self.say(frames.REFUSED, client=client_id, epoch=epoch, merge=merge)
 
     def unknown(self, client_id: str, epoch: int, sure: bool = True) -> None:
-        self.say(parcels.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
+        self.say(frames.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
 
     def confirm_all(self) -> None:
         """It has all that came in the channel to it."""
         self.confirm_to(self.here.peers.peers[self.name].last_n)
 
     def confirm_to(self, n: int) -> None:
-        self._parcels += len([1 for kind, _ in self._sent if kind == parcels.PUBLISHES])
-        self.give(parcels.CONFIRM, u64(self._parcels) + u64(n) + u64(self.here.peers.number))
+        self._frames += len([1 for kind, _ in self._sent if kind == frames.PUBLISHES])
+        self.give(frames.CONFIRM, u64(self._frames) + u64(n) + u64(self.here.peers.number))
 
     # What it was told
 
     def records(self) -> list[Any]:
         """What came in the channel since the last call: payloads, and records of other kinds."""
         found: list[Any] = []
-        for body in self.took(parcels.PUBLISHES):
-            self._parcels += 1
+        for body in self.took(frames.PUBLISHES):
+            self._frames += 1
             pos = 8
             while pos < len(body):
                 if body[pos] == BARE:
@@ -297,7 +295,7 @@ class PlayedNode(Far):
 
     def confirmed(self) -> int | None:
         """The last number of its channel that was confirmed since the last call."""
-        bodies = self.took(parcels.CONFIRM)
+        bodies = self.took(frames.CONFIRM)
         return read_u64(bodies[-1], 8)[0] if bodies else None
 
     def sent(self, *kinds: int) -> list[int]:
@@ -306,14 +304,14 @@ class PlayedNode(Far):
 
     def offered(self) -> tuple[dict[str, Any], StoredSession]:
         """The one SESSION that came."""
-        (body,) = self.took(parcels.SESSION)
+        (body,) = self.took(frames.SESSION)
         said, data = split(body)
         return said, decode_session(data)
 
     def rows(self) -> list[Row]:
         """Those of all ENTRIES that came."""
         found = []
-        for body in self.took(parcels.ENTRIES):
+        for body in self.took(frames.ENTRIES):
             found += decode_rows(split(body)[1])
         return found
 
@@ -322,8 +320,8 @@ class PlayedNode(Far):
 
     def kinds(self) -> list[int]:
         """Of the frames of session migration that came since the last call of took()."""
-        others = (parcels.PENDING, parcels.ACCEPT, parcels.SWITCHED)
-        return self.sent(*range(parcels.CUT, parcels.UNKNOWN + 1), *others)
+        others = (frames.PENDING, frames.ACCEPT, frames.SWITCHED)
+        return self.sent(*range(frames.CUT, frames.UNKNOWN + 1), *others)
 
     def forget(self) -> None:
         """Nothing that came so far is of interest."""
@@ -332,11 +330,11 @@ class PlayedNode(Far):
 
 
 def _control(client_id: str, body: bytes) -> Any:
-    if body[:1] == records.MARK:
-        return Mark(client_id, *records.read_mark(body))
-    if body[:1] == records.CLOSE:
-        return Close(client_id, records.read_close(body))
-    return Relay(client_id, [publish_of(row.body, 0.0).payload for row in records.relayed(body)])
+    if body[:1] == controls.MARK:
+        return Mark(client_id, *controls.read_mark(body))
+    if body[:1] == controls.CLOSE:
+        return Close(client_id, controls.read_close(body))
+    return Relay(client_id, [publish_of(row.body, 0.0).payload for row in controls.relayed(body)])
 
 
 def _special(special: Entry) -> Any:
@@ -366,7 +364,7 @@ class RealNode(Here):
         """A node is linked, says what it has, and knows nothing of what came from here before."""
         far = self.join(name, instance)
         far.table_n = 1
-        far.say(parcels.TABLE, at=-2, to=1, number=1, set=list(table))
+        far.say(frames.TABLE, at=-2, to=1, number=1, set=list(table))
         self.settle()
         return far
 
@@ -380,7 +378,7 @@ class RealNode(Here):
             far.n = before.n
         hello = {"cluster": "plant", "node": name, "instance": instance, "address": far.address}
         self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
-        far.say(parcels.GREET, life=instance, heard=["", 0], table=["", -1])
+        far.say(frames.RESUME, life=instance, heard=["", 0], table=["", -1])
         return far
 
     def lose(self, far: PlayedNode) -> None:
@@ -394,7 +392,7 @@ class RealNode(Here):
             self.world.now += TICK_S
             for far in self.played.values():
                 if far.name not in silent and not far.closed:
-                    far.say(parcels.PONG, at=self.world.now)
+                    far.say(frames.PONG, at=self.world.now)
             self.world.hub.tick(self.world.now)
             self.node.tick(self.world.now)
             self.world.hub.flush()

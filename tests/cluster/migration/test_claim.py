@@ -1,6 +1,6 @@
 """Who owns a session: the node whose claim has the highest epoch, and whose client is connected."""
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from tests.cluster.migration.played import Case, Close, entry
 from tests.helpers import packets as p
 
@@ -25,7 +25,7 @@ class ClaimTests(ClaimCase):
         """With whether the client is connected, which tells two claims from each other."""
         self.begin()
         client = self.connect()
-        (said,) = self.b.told(parcels.TABLE)[-1:]
+        (said,) = self.b.told(frames.TABLE)[-1:]
         self.assertEqual(said["set"], [["cs", self.value()]])
         self.assertEqual(self.value() & 1, 1)
         client.lose()
@@ -146,10 +146,10 @@ class ClaimTests(ClaimCase):
         self.c.claims("s", 2000, False)
         self.connect()
         self.b.session("s", self.epoch(), 1000)
-        self.assertEqual((self.b.told(parcels.ACCEPT), self.b.told(parcels.REFUSED)), ([], []))
+        self.assertEqual((self.b.told(frames.ACCEPT), self.b.told(frames.REFUSED)), ([], []))
         self.c.session("s", self.epoch(), 2000)
-        self.assertEqual(len(self.c.told(parcels.ACCEPT)), 1)
-        self.assertEqual(self.b.told(parcels.ACCEPT), [])
+        self.assertEqual(len(self.c.told(frames.ACCEPT)), 1)
+        self.assertEqual(self.b.told(frames.ACCEPT), [])
 
     def test_the_older_one_is_refused_when_the_newer_one_is_here(self) -> None:
         """Its messages shall come late."""
@@ -160,8 +160,8 @@ class ClaimTests(ClaimCase):
         self.b.session("s", self.epoch(), 1000)
         self.c.session("s", self.epoch(), 2000)
         self.c.end("s", self.epoch())
-        (said,) = self.b.told(parcels.REFUSED)
-        self.assertEqual((said["epoch"], said["late"]), (self.epoch(), True))
+        (said,) = self.b.told(frames.REFUSED)
+        self.assertEqual((said["epoch"], said["merge"]), (self.epoch(), True))
 
     def test_a_client_comes_back_before_its_session_is_gone(self) -> None:
         """The other node gives its claim up, and all is here as it was."""
@@ -193,7 +193,7 @@ class ClaimTests(ClaimCase):
         self.here.settle()
         self.assertTrue(client.next("CONNACK").session_present)
         self.assertGreater(self.epoch(), served + 1000)
-        self.assertEqual(self.c.told(parcels.SESSION), [])
+        self.assertEqual(self.c.told(frames.SESSION), [])
 
     def test_packet_ids_are_not_trusted_if_a_node_cannot_be_asked(self) -> None:
         """The client may have used them there for other messages, which must not be lost."""
@@ -304,8 +304,8 @@ class CleanTests(ClaimCase):
     def test_what_is_offered_is_refused(self) -> None:
         self.start()
         self.b.session("s", self.epoch(), 1000)
-        (said,) = self.b.told(parcels.REFUSED)
-        self.assertEqual((said["epoch"], said["late"]), (self.epoch(), False))
+        (said,) = self.b.told(frames.REFUSED)
+        self.assertEqual((said["epoch"], said["merge"]), (self.epoch(), False))
         self.assertTrue(self.is_waiting(self.client))
         self.b.table(("cs", 0))
         self.assertFalse(self.client.next("CONNACK").session_present)
@@ -322,8 +322,8 @@ class CleanTests(ClaimCase):
         self.here.wait(SUSPECT_S)
         self.b = self.here.meet("b", ("cs", 1000 << 1))
         self.b.session("s", self.epoch(), 1000)
-        (said,) = self.b.told(parcels.REFUSED)
-        self.assertFalse(said["late"])
+        (said,) = self.b.told(frames.REFUSED)
+        self.assertFalse(said["merge"])
 
     def test_a_session_that_is_here_ends(self) -> None:
         """Also if the other one is the newer one."""
@@ -332,7 +332,7 @@ class CleanTests(ClaimCase):
         self.publish(b"1")
         self.b.claims("s", old.epoch + 1000, False)
         client = self.connect(clean=True)
-        self.b.refuses("s", old.epoch + 1000, late=False)
+        self.b.refuses("s", old.epoch + 1000, merge=False)
         self.b.table(("cs", 0))
         self.here.settle()
         self.assertFalse(client.next("CONNACK").session_present)
@@ -378,7 +378,7 @@ class UnreachableTests(ClaimCase):
         self.assertTrue(self.is_waiting(client))
         self.assertEqual(self.c.kinds(), [])
         self.here.wait(0.5)
-        self.assertEqual(self.c.kinds(), [parcels.CUT])
+        self.assertEqual(self.c.kinds(), [frames.CUT])
 
     def test_a_newer_one_that_cannot_be_reached_is_not_passed_over(self) -> None:
         """An older one is here or offered; what the client knows is the newer one."""
@@ -473,7 +473,7 @@ class UnknownTests(ClaimCase):
         client.send(p.subscribe(1, ("t", 1)))
         self.b = self.here.meet("b")
         client.next("SUBACK")
-        (said,) = self.b.told(parcels.CUT)
+        (said,) = self.b.told(frames.CUT)
         self.assertEqual((said["epoch"], said["segments"]), (self.epoch(), []))
         self.b.publish(b"before")
         self.assertEqual(client.payloads(), [])
@@ -497,7 +497,7 @@ class UnknownTests(ClaimCase):
         client = self.connect()
         self.here.settle()
         self.assertTrue(self.is_waiting(client))
-        self.b.say(parcels.TABLE, at=-2, to=1, number=1, set=[["cs", 1000 << 1]])
+        self.b.say(frames.TABLE, at=-2, to=1, number=1, set=[["cs", 1000 << 1]])
         self.assertTrue(self.is_waiting(client))
         self.b.session("s", self.epoch(), 1000)
         self.b.end("s", self.epoch())
@@ -509,7 +509,7 @@ class UnknownTests(ClaimCase):
         self.here.meet("c")
         self.b = self.here.join("b")
         client = self.connect()
-        self.b.say(parcels.TABLE, at=-2, to=1, number=1, set=[])
+        self.b.say(frames.TABLE, at=-2, to=1, number=1, set=[])
         self.here.settle()
         self.assertFalse(client.next("CONNACK").session_present)
 

@@ -4,9 +4,9 @@ The target has copies of it in its own channel, in front of what the client publ
 receiver takes each message once, whichever way is faster.
 """
 
-from mhub.cluster import parcels
-from mhub.cluster.migration import records
-from mhub.cluster.migration.frames import CLOSED, marks_in, read_pending, split, with_data
+from mhub.cluster import frames
+from mhub.cluster.migration import controls
+from mhub.cluster.migration.pending import CLOSED, marks_in, read_pending, split, with_data
 from mhub.cluster.migration.segments import Segment, place
 from mhub.core.peer import record_of
 from tests.cluster.migration.played import TOPIC, Case, Close, Copy, message_of
@@ -39,7 +39,7 @@ class GivenTests(SourceCase):
         self.here.settle()
         self.accept()
         self.here.settle()
-        bodies = self.b.took(parcels.PENDING)
+        bodies = self.b.took(frames.PENDING)
         if not bodies:
             return []
         (body,) = bodies
@@ -54,10 +54,10 @@ class GivenTests(SourceCase):
                 self.published(b"1", b"2", durable=durable)
                 first = self.here.peers.peers["c"].last_n - 1
                 self.assertEqual(self.give(), [("a", first, b"1"), ("a", first + 1, b"2")])
-                self.assertEqual(self.b.told(parcels.END), [])
+                self.assertEqual(self.b.told(frames.END), [])
                 self.more()
                 self.here.settle()
-                self.assertEqual(len(self.b.told(parcels.END)), 1)
+                self.assertEqual(len(self.b.told(frames.END)), 1)
 
     def test_with_the_marks_that_stand_in_front_of_it(self) -> None:
         """Whether a copy is for a session that migrates depends on them."""
@@ -67,15 +67,15 @@ class GivenTests(SourceCase):
         client.next("CONNACK")
         self.here.lose(self.c)
         client.send(p.publish(TOPIC, b"1", 1, 1))
-        self.peer("c").put_control("x", records.mark(77, False))
+        self.peer("c").put_control("x", controls.mark(77, False))
         client.send(p.publish(TOPIC, b"2", 1, 2))
-        self.peer("c").put_control("x", records.close(78))
-        self.peer("c").put_control("y", records.mark(79, False))
+        self.peer("c").put_control("x", controls.close(78))
+        self.peer("c").put_control("y", controls.mark(79, False))
         client.send(p.publish(TOPIC, b"3", 1, 3))
         self.claimed = self.epoch() + 1000
         self.b.claims("s", self.claimed)
         self.accept()
-        (body,) = self.b.took(parcels.PENDING)
+        (body,) = self.b.took(frames.PENDING)
         found = [marks_in(origin[3]) for origin in split(body)[0]["origins"]]
         self.assertEqual(found, [{}, {"x": 77}, {"x": CLOSED, "y": 79}])
 
@@ -87,7 +87,7 @@ class GivenTests(SourceCase):
         self.claimed = self.epoch() + 1000
         self.b.claims("s", self.claimed)
         self.accept()
-        (body,) = self.b.took(parcels.PENDING)
+        (body,) = self.b.took(frames.PENDING)
         found = read_pending("s", *split(body), 0.0)
         self.assertEqual(
             [(each.direct, each.epoch, each.via) for each in found],
@@ -108,9 +108,9 @@ class GivenTests(SourceCase):
         client.send(p.publish(TOPIC, b"1", 1, 1))
         self.assertEqual(self.c.records(), [b"1"])
         self.assertEqual(self.give(), [])
-        self.assertEqual(self.b.told(parcels.END), [])
+        self.assertEqual(self.b.told(frames.END), [])
         self.c.confirm_all()
-        self.assertEqual(len(self.b.told(parcels.END)), 1)
+        self.assertEqual(len(self.b.told(frames.END)), 1)
 
     def test_after_a_restart_it_is_known_who_has_published_it(self) -> None:
         self.published(b"1", durable=True)
@@ -132,7 +132,7 @@ class PutTests(TargetCase):
         data = b"".join(record_of(message_of(each), True, None, 0.0) for each in payloads)
         origins = [["b", "b1", 7 + n, "", "", 0, ""] for n in range(len(payloads))]
         body = {"client": "s", "epoch": self.epoch(), "node": "c", "origins": origins}
-        self.b.give(parcels.PENDING, with_data(data, **body))
+        self.b.give(frames.PENDING, with_data(data, **body))
 
     def copies(self) -> list[object]:
         """What node c gets when it is back."""
@@ -173,7 +173,7 @@ class PutTests(TargetCase):
         self.b.confirm_all()
         self.b.accept("s", epoch)
         self.here.settle()
-        (body,) = self.b.took(parcels.PENDING)
+        (body,) = self.b.took(frames.PENDING)
         self.assertEqual(split(body)[0]["origins"], [["b", "b1", 7, "", "", 0, ""]])
 
     def test_one_that_is_for_one_session_stays_so(self) -> None:
@@ -183,7 +183,7 @@ class PutTests(TargetCase):
         data = record_of(message_of(b"1"), False, None, 0.0)
         origins = [["b", "b1", 7, "", "x", 77, "b\nlife\n5"]]
         body = {"client": "s", "epoch": self.epoch(), "node": "c", "origins": origins}
-        self.b.give(parcels.PENDING, with_data(data, **body))
+        self.b.give(frames.PENDING, with_data(data, **body))
         self.end("c")
         self.assertEqual(self.copies(), [Copy("b", 7, b"1", "x")])
 
@@ -194,7 +194,7 @@ class PutTests(TargetCase):
         data = record_of(message_of(b"1"), True, None, 0.0)
         origins = [["b", "b1", 7, "", "", 0, ""]]
         body = {"client": "s", "epoch": self.epoch(), "node": "a", "origins": origins}
-        self.b.give(parcels.PENDING, with_data(data, **body))
+        self.b.give(frames.PENDING, with_data(data, **body))
         self.end()
         self.assertTrue(self.present())
         self.assertEqual(self.client.payloads(), [])
@@ -216,7 +216,7 @@ class PassedTests(TargetCase):
         data = b"".join(record_of(message_of(b"%d" % n), True, None, 0.0) for n in numbers)
         origins = [["c", "c1-b", n, controls, "", 0, ""] for n in numbers]
         body = {"client": "p", "epoch": self.epoch("p"), "node": node, "origins": origins}
-        self.c.give(parcels.PENDING, with_data(data, **body))
+        self.c.give(frames.PENDING, with_data(data, **body))
         self.c.end("p", self.epoch("p"), {})
         self.here.settle()
         publisher.next("CONNACK")
@@ -261,7 +261,7 @@ class PassedTests(TargetCase):
         self.comes(self.segment(""), 6, 7)
         self.here.lose(self.c)
         self.c = self.here.meet("c")
-        cut = next(each for each in self.c.told(parcels.CUT) if each["client"] == "s")
+        cut = next(each for each in self.c.told(frames.CUT) if each["client"] == "s")
         self.assertEqual(cut["segments"], [["b", "c1-b", 0, [6, 7], 0, True]])
 
     def test_what_was_for_another_session_of_the_client(self) -> None:
@@ -405,7 +405,7 @@ class TakenTests(Case):
     def test_a_copy_of_what_a_node_has_sent_before_it_left(self) -> None:
         self.start()
         self.c.publish(b"1", b"2")
-        self.c.say(parcels.LEAVE)
+        self.c.say(frames.LEAVE)
         self.b.copy("c", "c1", 2, b"2")
         self.b.copy("c", "c1", 3, b"3")
         self.assertEqual(self.came(), [b"1", b"2", b"3"])
@@ -414,14 +414,14 @@ class TakenTests(Case):
         self.start()
         self.c.publish(b"1")
         self.b.copy("c", "c1", 3, b"3")
-        self.c.say(parcels.LEAVE)
+        self.c.say(frames.LEAVE)
         self.b.copy("c", "c1", 3, b"3")
         self.assertEqual(self.came(), [b"1", b"3"])
 
     def test_two_copies_of_what_a_node_has_that_never_sent_any(self) -> None:
         self.start()
         self.b.copy("c", "c1", 3, b"3")
-        self.c.say(parcels.LEAVE)
+        self.c.say(frames.LEAVE)
         self.b.copy("c", "c1", 3, b"3")
         self.assertEqual(self.came(), [b"3"])
 
@@ -438,7 +438,7 @@ class TakenTests(Case):
         self.sleeper()
         self.c.publish(b"1", b"2")
         self.b.copy("c", "c1", 4, b"4")
-        self.c.say(parcels.LEAVE)
+        self.c.say(frames.LEAVE)
         self.here.settle()
         self.restart()
         self.meet("b")

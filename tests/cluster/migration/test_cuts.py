@@ -5,10 +5,10 @@ Node a is such a node.  The session of client s was on node b, with the filter t
 
 import json
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.member import UP
-from mhub.cluster.migration import cuts, records
-from mhub.cluster.migration.frames import CLOSED
+from mhub.cluster.migration import controls, cuts
+from mhub.cluster.migration.pending import CLOSED
 from mhub.cluster.migration.segments import Segment, place
 from mhub.core.peer import Entry, Origin
 from tests.cluster.migration.played import TOPIC, Case, Close, Direct, Mark, message_of
@@ -44,7 +44,7 @@ class CollectTests(CutsCase):
         return [entry.message.payload for entry in found]
 
     def mark(self, node: str, epoch: int) -> None:
-        self.peer(node).put_control("s", records.mark(epoch, False))
+        self.peer(node).put_control("s", controls.mark(epoch, False))
 
     def test_what_is_behind_the_position(self) -> None:
         for durable in (False, True):
@@ -146,14 +146,14 @@ class CollectTests(CutsCase):
     def test_where_the_gate_was_open_until_the_close(self) -> None:
         """What is published behind CLOSE was for another session."""
         self.start(b"1")
-        self.peer("b").put_control("s", records.close(2000))
+        self.peer("b").put_control("s", controls.close(2000))
         self.publish(b"2")
         self.assertEqual(self.collect(self.segment("b", self.first)), [b"1"])
 
     def test_control_records_of_other_clients_do_not_matter(self) -> None:
         self.start(b"1")
-        self.peer("b").put_control("x", records.close(2000))
-        self.peer("b").put_control("x", records.mark(2000, False))
+        self.peer("b").put_control("x", controls.close(2000))
+        self.peer("b").put_control("x", controls.mark(2000, False))
         self.publish(b"2")
         self.assertEqual(self.collect(self.segment("b", self.first)), [b"1", b"2"])
         closed = self.segment("b", self.first, since=2000)
@@ -189,14 +189,14 @@ class CollectTests(CutsCase):
         self.publish(b"1")
         self.mark("b", 3000)
         self.publish(b"2")
-        self.peer("b").put_control("s", records.close(4000))
+        self.peer("b").put_control("s", controls.close(4000))
         self.publish(b"3")
         segment = self.segment("b", self.first, since=2000)
         self.assertEqual(self.collect(segment), [b"1", b"2"])
 
     def test_relayed_entries_in_between_do_not_matter(self) -> None:
         self.start(b"1")
-        self.peer("b").put_control("s", records.relay([]))
+        self.peer("b").put_control("s", controls.relay([]))
         self.publish(b"2")
         self.assertEqual(self.collect(self.segment("b", self.first)), [b"1", b"2"])
 
@@ -256,7 +256,7 @@ class SwitchTests(CutsCase):
         segments = (self.segment("d", 0), self.segment("b", 0))
         self.cut(*segments)
         for name, count in (("b", 1), ("d", 1), ("c", 0)):
-            said = self.here.played[name].told(parcels.SWITCHED)
+            said = self.here.played[name].told(frames.SWITCHED)
             self.assertEqual(said, [{"client": "s", "epoch": EPOCH}] * count)
 
     def test_a_repeated_cut_is_answered_and_nothing_else(self) -> None:
@@ -268,7 +268,7 @@ class SwitchTests(CutsCase):
         self.cut(self.segment("b", self.first))
         self.c.cut("s", EPOCH, "c", [self.segment("b", self.first)], held=EPOCH)
         self.assertEqual((self.c.records(), self.b.records()), ([], []))
-        self.assertEqual(len(self.b.told(parcels.SWITCHED)), 2)
+        self.assertEqual(len(self.b.told(frames.SWITCHED)), 2)
 
     def test_one_with_a_lower_epoch_as_well(self) -> None:
         """The session has gone on: what was asked for earlier is a part of what was sent."""
@@ -277,7 +277,7 @@ class SwitchTests(CutsCase):
         self.c.forget()
         self.cut(self.segment("b", self.first), epoch=EPOCH - 1)
         self.assertEqual(self.c.records(), [])
-        (_, said) = self.b.told(parcels.SWITCHED)
+        (_, said) = self.b.told(frames.SWITCHED)
         self.assertEqual(said["epoch"], EPOCH - 1)
 
     def test_unless_the_owner_itself_asks(self) -> None:
@@ -320,12 +320,12 @@ class SwitchTests(CutsCase):
                 self.start(b"1")
                 segment = self.segment("b", self.first)
                 if what == "closed":
-                    self.peer("b").put_control("s", records.close(EPOCH + 1000))
+                    self.peer("b").put_control("s", controls.close(EPOCH + 1000))
                 if what == "not opened":
                     segment = self.segment("b", self.first, since=2000)
                 self.cut(*([] if what == "without segments" else [segment]))
                 self.assertEqual(self.c.records(), [])
-                self.assertEqual(self.b.told(parcels.SWITCHED), [])
+                self.assertEqual(self.b.told(frames.SWITCHED), [])
 
     def test_a_node_that_has_not_switched_for_long_has_nothing_for_it(self) -> None:
         """What it sends is confirmed again, though it was never asked by the owner."""
@@ -355,7 +355,7 @@ class SwitchTests(CutsCase):
         self.b.forget()
         self.b.cut("s", EPOCH, "a", [self.segment("b", self.first)])
         self.assertEqual([e for e in self.b.records() if isinstance(e, Mark | Direct)], [])
-        self.assertEqual(len(self.b.told(parcels.SWITCHED)), 1)
+        self.assertEqual(len(self.b.told(frames.SWITCHED)), 1)
 
     def test_to_a_node_that_is_away_all_of_it_waits_in_the_channel(self) -> None:
         for durable in (False, True):
@@ -363,7 +363,7 @@ class SwitchTests(CutsCase):
                 self.start(b"1", durable=durable)
                 self.here.lose(self.c)
                 self.cut(self.segment("b", self.first))
-                self.assertEqual(len(self.b.told(parcels.SWITCHED)), 1)
+                self.assertEqual(len(self.b.told(frames.SWITCHED)), 1)
                 if durable:
                     self.restart()
                 self.c = self.here.meet("c")
@@ -415,7 +415,7 @@ class GapTests(CutsCase):
     def test_not_in_one_of_which_all_was_sent_on(self) -> None:
         """It was confirmed when this node had switched to the next one."""
         self.start(b"1", names="bcd")
-        self.peer("d").put_control("s", records.mark(2000, False))
+        self.peer("d").put_control("s", controls.mark(2000, False))
         self.b.confirm_all()
         self.cut(self.segment("b", self.first), self.segment("d", 0, since=2000))
         self.assertEqual(self.gaps(), [False])
@@ -515,7 +515,7 @@ class ExpectTests(CutsCase):
         for number, sent in ((1, True), (2, False)):
             with self.subTest(number=number):
                 self.expected(1)
-                self.c.say(parcels.TABLE, at=-2, to=number, number=number, set=[])
+                self.c.say(frames.TABLE, at=-2, to=number, number=number, set=[])
                 self.assertEqual(self.is_sent(), sent)
 
     def test_another_process_says_what_it_has(self) -> None:
@@ -559,11 +559,11 @@ class GivenTests(SourceCase):
     def check(self) -> None:
         """What node c is told when it is back."""
         self.c = self.here.meet("c")
-        kinds = self.c.sent(parcels.CUT, parcels.TABLE, parcels.CONFIRM)
-        self.assertEqual(kinds[:2], [parcels.CUT, parcels.TABLE])
-        (greeted,) = self.c.told(parcels.GREET)
-        self.assertEqual(greeted["heard"], ["c1", 1])
-        (said,) = self.c.told(parcels.CUT)
+        kinds = self.c.sent(frames.CUT, frames.TABLE, frames.CONFIRM)
+        self.assertEqual(kinds[:2], [frames.CUT, frames.TABLE])
+        (resumed,) = self.c.told(frames.RESUME)
+        self.assertEqual(resumed["heard"], ["c1", 1])
+        (said,) = self.c.told(frames.CUT)
         expected = {
             "client": "s",
             "epoch": self.claimed,
@@ -607,13 +607,13 @@ class GivenTests(SourceCase):
         self.given()
         for _ in range(2):
             self.c = self.here.meet("c")
-            self.assertEqual(len(self.c.told(parcels.CUT)), 1)
+            self.assertEqual(len(self.c.told(frames.CUT)), 1)
             self.here.lose(self.c)
         self.c = self.here.meet("c")
         self.c.switched("s", self.claimed)
         self.here.lose(self.c)
         self.c = self.here.meet("c")
-        self.assertEqual(self.c.told(parcels.CUT), [])
+        self.assertEqual(self.c.told(frames.CUT), [])
 
     def test_a_node_that_is_forgotten_has_nothing_to_send(self) -> None:
         self.given(durable=True)
@@ -641,7 +641,7 @@ class GivenTests(SourceCase):
         self.more()
         self.done()
         self.c = self.here.meet("c")
-        (said,) = self.c.told(parcels.CUT)
+        (said,) = self.c.told(frames.CUT)
         self.assertEqual(said["epoch"], self.claimed)
         self.assertEqual(said["segments"], [[*segment], ["a", "c1", 1, [], epoch, False]])
         self.c.switched("s", self.claimed)

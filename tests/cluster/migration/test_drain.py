@@ -3,7 +3,7 @@
 What else there is to leaving a cluster is in `tests.cluster.test_leave`.
 """
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from tests.cluster.migration.played import Case, entry
 from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.simulation import SimNode, node_of
@@ -19,7 +19,7 @@ class OfferedTests(Case):
     def offer(self) -> None:
         self.begin("bc")
         self.b.claims("s", HELD, False)
-        self.b.say(parcels.OFFER, client="s")
+        self.b.say(frames.OFFER, client="s")
 
     def give(self) -> None:
         self.b.session("s", self.epoch(), HELD)
@@ -36,7 +36,7 @@ class OfferedTests(Case):
     def test_it_comes_and_rests_here(self) -> None:
         self.offer()
         self.give()
-        self.assertEqual(len(self.b.told(parcels.DONE)), 1)
+        self.assertEqual(len(self.b.told(frames.DONE)), 1)
         self.assertEqual(self.here.peers.table["cs"] & 1, 0)
         client = self.connect()
         self.assertTrue(client.next("CONNACK").session_present)
@@ -55,7 +55,7 @@ class OfferedTests(Case):
         self.offer()
         self.c.claims("s", self.epoch() + 1000)
         self.assertNotIn("cs", self.here.peers.table)
-        self.b.say(parcels.OFFER, client="s")
+        self.b.say(frames.OFFER, client="s")
 
     def test_of_two_nodes_that_it_was_offered_to_one_claims_it(self) -> None:
         """Neither has its client: the higher epoch decides."""
@@ -66,13 +66,13 @@ class OfferedTests(Case):
     def test_one_that_is_here_is_not_claimed_again(self) -> None:
         self.begin("bc")
         epoch = self.sleeper().epoch
-        self.b.say(parcels.OFFER, client="s")
+        self.b.say(frames.OFFER, client="s")
         self.assertEqual(self.epoch(), epoch)
 
     def test_one_that_does_not_exist_is_not_made(self) -> None:
         """It has ended there meanwhile."""
         self.begin("bc")
-        self.b.say(parcels.OFFER, client="s")
+        self.b.say(frames.OFFER, client="s")
         self.here.wait(15.0)
         self.assertNotIn("s", self.hub.sessions)
         self.assertNotIn("cs", self.here.peers.table)

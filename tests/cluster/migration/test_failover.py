@@ -1,15 +1,15 @@
-"""Sessions of a node that failed: whoever stands in for it gives them away as the node would.
+"""Sessions of a node that failed: whoever takes over from it gives them away as the node would.
 
-What else there is to failover is in `tests.cluster.test_standin`.
+What else there is to failover is in `tests.cluster.test_failover`.
 """
 
 from tests.cluster.simulation import LEASE_S, SimNode
-from tests.cluster.test_standin import StandInCase
+from tests.cluster.test_failover import FailoverCase
 from tests.core.world import Client
 from tests.helpers import packets as p
 
 
-class FailoverTests(StandInCase):
+class FailoverTests(FailoverCase):
     def answered(self, node: SimNode, client: Client) -> list[bytes]:
         """What comes, acknowledged, until nothing does."""
         found = []
@@ -68,7 +68,7 @@ class FailoverTests(StandInCase):
         sim = self.shared()
         a, b, c = (sim.nodes[name] for name in "abc")
         self.sleeper(a)
-        c._vacancies = None
+        c._detector = None
         sim.split({"c"}, {"a", "b"})
         sim.run(7.0)
         publisher = self.connect(c, "p")

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from mhub.cluster import parcels
-from mhub.cluster.migration.frames import with_data
+from mhub.cluster import frames
+from mhub.cluster.migration.pending import with_data
 from mhub.cluster.migration.source import CUTTING, DOUBT, ENDED, OFFERED, SENDING
 from mhub.cluster.migration.target import ARRIVING, CLAIMING
 from tests.cluster.migration.played import PlayedNode, entry
@@ -11,11 +11,11 @@ from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.migration.test_target import HELD, TargetCase
 
 ANSWERS: dict[int, dict[str, Any]] = {
-    parcels.ACCEPT: {},
-    parcels.MORE: {},
-    parcels.DONE: {"table": 0},
-    parcels.REFUSED: {"late": False},
-    parcels.UNKNOWN: {"sure": True},
+    frames.ACCEPT: {},
+    frames.MORE: {},
+    frames.DONE: {"table": 0},
+    frames.REFUSED: {"merge": False},
+    frames.UNKNOWN: {"sure": True},
 }
 """What a target says to its source."""
 
@@ -61,8 +61,8 @@ class SourceFence(SourceCase):
 
     def test_a_refusal_of_an_earlier_claim_does_not_make_it_late(self) -> None:
         self.offered()
-        self.b.refuses("s", self.claimed - 1, late=True)
-        self.c.refuses("s", self.claimed, late=True)
+        self.b.refuses("s", self.claimed - 1, merge=True)
+        self.c.refuses("s", self.claimed, merge=True)
         self.assertEqual(self.state(), OFFERED)
 
     def test_a_session_of_another_client_is_another_one(self) -> None:
@@ -77,7 +77,7 @@ class TargetFence(TargetCase):
         """All that a source says to its target."""
         far.entries("s", epoch, entry(b"wrong"))
         pending = {"client": "s", "epoch": epoch, "node": "c", "origins": []}
-        far.give(parcels.PENDING, with_data(b"", **pending))
+        far.give(frames.PENDING, with_data(b"", **pending))
         far.direct("s", epoch, b"wrong")
         far.end("s", epoch)
         self.here.settle()

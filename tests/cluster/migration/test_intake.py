@@ -2,8 +2,8 @@
 
 import json
 
-from mhub.cluster import parcels
-from mhub.cluster.migration.frames import CLOSED
+from mhub.cluster import frames
+from mhub.cluster.migration.pending import CLOSED
 from mhub.cluster.migration.segments import place
 from mhub.cluster.migration.source import _delivery
 from mhub.core.peer import record_of
@@ -324,7 +324,7 @@ class ClosedTests(Case):
         client = self.connect()
         self.assertTrue(self.is_waiting(client))
         for far in (self.b, self.c):
-            self.assertEqual(len(far.told(parcels.CUT)), 1)
+            self.assertEqual(len(far.told(frames.CUT)), 1)
             far.marks("s", self.epoch())
         self.here.settle()
         self.assertFalse(client.next("CONNACK").session_present)

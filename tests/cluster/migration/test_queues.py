@@ -1,7 +1,7 @@
 """The queue of a session as entries, and entries as a queue: the same ones, in the same order."""
 
 from mhub.cluster.migration import queues
-from mhub.core.journal import publish_of
+from mhub.core.records import publish_of
 from tests.cluster.migration.played import entry
 from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.migration.test_target import TargetCase

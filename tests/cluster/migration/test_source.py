@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.migration import queues
 from mhub.cluster.migration.source import (
     CUTTING,
     DOUBT,
     ENDED,
     IDLE,
-    LATE,
+    MERGING,
     OFFERED,
     SENDING,
     TABLE,
@@ -75,10 +75,10 @@ class SourceCase(Case):
         """Node b has a newer session, which node c does not know of."""
         self.offered(durable=durable)
         self.b.forget()
-        self.refuse(late=True)
-        self.assertEqual(self.state_of_late(), LATE)
+        self.refuse(merge=True)
+        self.assertEqual(self.state_of_merging(), MERGING)
 
-    def state_of_late(self) -> str:
+    def state_of_merging(self) -> str:
         """That of the older session, which is not the client's any more."""
         found = self.claims.sources.get(self.session)
         return found.state if found is not None else ""
@@ -87,14 +87,14 @@ class SourceCase(Case):
         self.b.accept("s", self.claimed)
 
     def more(self) -> None:
-        self.b.say(parcels.MORE, client="s", epoch=self.claimed)
+        self.b.say(frames.MORE, client="s", epoch=self.claimed)
 
     def done(self) -> None:
         self.b.done("s", self.claimed)
         self.here.settle()
 
-    def refuse(self, late: bool) -> None:
-        self.b.refuses("s", self.claimed, late)
+    def refuse(self, merge: bool) -> None:
+        self.b.refuses("s", self.claimed, merge)
 
     def back(self, *table: tuple[str, int]) -> None:
         """Node b is linked again, and has what it had."""
@@ -133,7 +133,7 @@ class RowTests(SourceCase, RowCase):
         self.assertEqual((said["client"], said["epoch"]), ("s", self.claimed))
         self.assertEqual([each.name for each in stored.subscriptions], ["t"])
 
-    def test_row_idle_late(self) -> None:
+    def test_row_idle_merge(self) -> None:
         """A newer session comes to the node that has the older one: its messages join that."""
         self.idle()
         held = self.claimed
@@ -144,7 +144,7 @@ class RowTests(SourceCase, RowCase):
         epoch = self.epoch()
         self.b.session("s", epoch, held)
         self.b.entries("s", epoch, entry(b"3"))
-        with self.row(IDLE, "late"):
+        with self.row(IDLE, "merge"):
             self.b.end("s", epoch)
         self.assertTrue(client.next("CONNACK").session_present)
         self.assertEqual(client.payloads(), [b"3", b"1", b"2"])
@@ -156,12 +156,12 @@ class RowTests(SourceCase, RowCase):
             self.accept()
         self.assertEqual(self.b.payloads(), [b"1", b"2"])
 
-    def test_row_offered_late(self) -> None:
+    def test_row_offered_merge(self) -> None:
         """The target has a newer session: entries go into the channel, and nobody answers."""
         self.offered()
         self.b.forget()
-        with self.row(OFFERED, "late"):
-            self.refuse(late=True)
+        with self.row(OFFERED, "merge"):
+            self.refuse(merge=True)
         self.assertEqual(self.b.records(), [Relay("s", [b"1", b"2"])])
         self.assertNotIn("s", self.hub.sessions)
 
@@ -179,7 +179,7 @@ class RowTests(SourceCase, RowCase):
         self.offered()
         self.b.forget()
         with self.row(OFFERED, "refused"):
-            self.refuse(late=False)
+            self.refuse(merge=False)
         self.assertNotIn("s", self.hub.sessions)
         self.assertEqual(self.b.records(), [])
 
@@ -260,10 +260,10 @@ class RowTests(SourceCase, RowCase):
         """END comes behind all entries."""
         self.cutting()
         self.assertEqual(self.b.payloads(), [b"3"])
-        self.assertEqual(self.b.told(parcels.END), [])
+        self.assertEqual(self.b.told(frames.END), [])
         with self.row(CUTTING, "all"):
             self.more()
-        self.assertEqual(len(self.b.told(parcels.END)), 1)
+        self.assertEqual(len(self.b.told(frames.END)), 1)
 
     def test_row_cutting_lost(self) -> None:
         self.cutting()
@@ -300,14 +300,14 @@ class RowTests(SourceCase, RowCase):
         self.ended()
         with self.row(ENDED, "superseded"):
             self.b.table(("cs", 0))
-        (said,) = self.b.told(parcels.ASK)
+        (said,) = self.b.told(frames.ASK)
         self.assertEqual((said["client"], said["epoch"]), ("s", self.claimed))
 
     def test_row_doubt_linked(self) -> None:
         self.doubtful()
         with self.row(DOUBT, "linked"):
             self.back()
-        (said,) = self.b.told(parcels.ASK)
+        (said,) = self.b.told(frames.ASK)
         self.assertEqual((said["client"], said["epoch"]), ("s", self.claimed))
 
     def test_row_doubt_lost(self) -> None:
@@ -350,7 +350,7 @@ class RowTests(SourceCase, RowCase):
         self.accept()
         self.assertEqual(self.b.payloads(), [b"1", b"2"])
         self.more()
-        self.assertFalse(self.b.told(parcels.END)[0]["lost"])
+        self.assertFalse(self.b.told(frames.END)[0]["lost"])
 
     def test_row_doubt_unsure(self) -> None:
         """The target cannot know, without a store: then the client is told that state is lost."""
@@ -360,24 +360,24 @@ class RowTests(SourceCase, RowCase):
             self.b.unknown("s", self.claimed, sure=False)
         self.accept()
         self.more()
-        self.assertTrue(self.b.told(parcels.END)[0]["lost"])
+        self.assertTrue(self.b.told(frames.END)[0]["lost"])
 
-    def test_row_late_loaded(self) -> None:
+    def test_row_merging_loaded(self) -> None:
         """What the store had goes into the channel to the newer session."""
         self.leaving(durable=True)
         self.assertEqual(self.b.records(), [])
-        with self.row(LATE, "loaded"):
+        with self.row(MERGING, "loaded"):
             self.here.settle()
         self.assertEqual(self.b.records(), [Relay("s", [b"1", b"2"])])
 
-    def test_row_late_all(self) -> None:
+    def test_row_merging_all(self) -> None:
         """Nobody sends anything more to it: it is over."""
         self.leaving()
         self.claims.intakes.closed("a", "s", self.claimed)
         self.b.closes("s", self.claimed)
-        with self.row(LATE, "all"):
+        with self.row(MERGING, "all"):
             self.c.closes("s", self.claimed)
-        self.assertEqual(self.state_of_late(), "")
+        self.assertEqual(self.state_of_merging(), "")
         self.assertNotIn("ft", self.here.peers.table)
 
 
@@ -472,7 +472,7 @@ class OfferTests(SourceCase):
     def test_another_session_of_the_same_client_has_another_life(self) -> None:
         self.offered()
         first = self.b.offered()[0]["life"]
-        self.refuse(late=False)
+        self.refuse(merge=False)
         self.b.table(("cs", 0))
         self.session = self.sleeper()
         self.b.claims("s", self.session.epoch + 1000)
@@ -510,7 +510,7 @@ class CutTests(SourceCase):
 
     def gates(self) -> dict[str, list[list[Any]]]:
         """What END says."""
-        (said,) = self.b.told(parcels.END)
+        (said,) = self.b.told(frames.END)
         gates = said["gates"]
         assert isinstance(gates, dict)
         return gates
@@ -634,13 +634,13 @@ class ConfirmTests(SourceCase):
                     self.assertTrue(self.held())
                     self.assertEqual(self.peer("c").capped(100), position)
 
-    def test_a_new_link_is_not_greeted_with_more_either(self) -> None:
-        """GREET says up to where all is here, which is a confirmation."""
+    def test_a_new_link_is_not_resumed_with_more_either(self) -> None:
+        """RESUME says up to where all is here, which is a confirmation."""
         self.ended()
         self.c.publish(b"3")
         self.here.lose(self.c)
         self.c = self.here.join("c")
-        (said,) = self.c.told(parcels.GREET)
+        (said,) = self.c.told(frames.RESUME)
         self.assertEqual(said["heard"], ["c1", 0])
 
     def test_switched_lets_them_go(self) -> None:
@@ -802,7 +802,7 @@ class EndTests(SourceCase):
                 self.sending()
                 self.session.lose_state(lost)
                 self.more()
-                self.assertEqual(self.b.told(parcels.END)[0]["lost"], lost)
+                self.assertEqual(self.b.told(frames.END)[0]["lost"], lost)
 
     def publisher(self) -> Client:
         """Client s, which publishes for somebody on node c, and moves."""
@@ -835,7 +835,7 @@ class EndTests(SourceCase):
         """The target gets copies of what it may not have."""
         self.publisher()
         self.here.lose(self.c)
-        self.assertEqual(len(self.b.took(parcels.PENDING)), 1)
+        self.assertEqual(len(self.b.took(frames.PENDING)), 1)
         self.more()
         self.assertEqual(self.state(), ENDED)
 
@@ -844,7 +844,7 @@ class EndTests(SourceCase):
         self.here.wait(SUSPECT_S - 0.5, silent="c")
         self.assertEqual(self.state(), SENDING)
         self.here.wait(1.0, silent="c")
-        self.assertEqual(len(self.b.took(parcels.PENDING)), 1)
+        self.assertEqual(len(self.b.took(frames.PENDING)), 1)
         self.more()
         self.assertEqual(self.state(), ENDED)
 
@@ -856,10 +856,10 @@ class EndTests(SourceCase):
         store = self.here.store
         assert store is not None
         note = f"ended/{self.session.sid}"
-        self.assertEqual((self.state(), self.b.told(parcels.END)), (CUTTING, []))
+        self.assertEqual((self.state(), self.b.told(frames.END)), (CUTTING, []))
         self.assertNotIn(note, store.notes)
         self.here.settle()
-        self.assertEqual(len(self.b.told(parcels.END)), 1)
+        self.assertEqual(len(self.b.told(frames.END)), 1)
         self.assertIn(note, store.notes)
 
 
@@ -885,7 +885,7 @@ class GivenTests(SourceCase):
         self.assertEqual(self.state(), ENDED)
         self.c.forget()
         self.done()
-        (said,) = self.c.told(parcels.CUT)
+        (said,) = self.c.told(frames.CUT)
         expected = {
             "client": "s",
             "epoch": self.claimed,
@@ -902,7 +902,7 @@ class GivenTests(SourceCase):
         self.ended()
         self.c.forget()
         self.done()
-        self.assertEqual(self.c.sent(parcels.CUT, parcels.TABLE), [parcels.CUT, parcels.TABLE])
+        self.assertEqual(self.c.sent(frames.CUT, frames.TABLE), [frames.CUT, frames.TABLE])
         self.assertNotIn("ft", self.here.peers.table)
 
     def test_a_cut_of_the_target_may_be_faster_than_its_done(self) -> None:
@@ -918,7 +918,7 @@ class GivenTests(SourceCase):
         """It has asked for what is its own by itself."""
         self.ended()
         self.done()
-        self.assertEqual(self.b.told(parcels.CUT), [])
+        self.assertEqual(self.b.told(frames.CUT), [])
 
     def test_older_sessions_elsewhere_get_nothing_more_from_here(self) -> None:
         self.ended()

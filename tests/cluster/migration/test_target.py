@@ -1,7 +1,7 @@
 """The node that claims a session: it gets all of it before the client is let in, or nothing."""
 
-from mhub.cluster import parcels
-from mhub.cluster.migration.frames import with_data
+from mhub.cluster import frames
+from mhub.cluster.migration.pending import with_data
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OPENING, OPENING_S, TABLE, Target
 from mhub.core.limits import Limits
@@ -77,7 +77,7 @@ class RowTests(TargetCase, RowCase):
         self.claiming()
         with self.row(CLAIMING, "accept"):
             self.b.session("s", self.epoch(), HELD)
-        self.assertEqual(self.b.told(parcels.ACCEPT), [{"client": "s", "epoch": self.epoch()}])
+        self.assertEqual(self.b.told(frames.ACCEPT), [{"client": "s", "epoch": self.epoch()}])
         self.assertEqual(self.c.kinds(), [])
 
     def test_row_claiming_nobody(self) -> None:
@@ -94,15 +94,15 @@ class RowTests(TargetCase, RowCase):
         self.here.wait(SUSPECT_S - 0.5)
         with self.row(CLAIMING, "unreachable"):
             self.here.wait(0.5)
-        self.assertEqual(len(self.c.told(parcels.CUT)), 1)
+        self.assertEqual(len(self.c.told(frames.CUT)), 1)
 
-    def test_row_claiming_late(self) -> None:
+    def test_row_claiming_timeout(self) -> None:
         """Who has it can be reached, but does not give it."""
         self.claiming()
         self.here.wait(TAKEOVER_S - 0.5)
-        with self.row(CLAIMING, "late"):
+        with self.row(CLAIMING, "timeout"):
             self.here.wait(0.5)
-        self.assertEqual(len(self.c.told(parcels.CUT)), 1)
+        self.assertEqual(len(self.c.told(frames.CUT)), 1)
 
     def test_row_claiming_superseded(self) -> None:
         """The client has connected to another node since."""
@@ -117,14 +117,14 @@ class RowTests(TargetCase, RowCase):
         self.arriving()
         with self.row(ARRIVING, "entries"):
             self.b.entries("s", self.epoch(), entry(b"1"), entry(b"2"))
-        self.assertEqual(self.b.told(parcels.MORE), [{"client": "s", "epoch": self.epoch()}])
+        self.assertEqual(self.b.told(frames.MORE), [{"client": "s", "epoch": self.epoch()}])
 
     def test_row_arriving_pending(self) -> None:
         self.arriving()
         body = with_data(b"", client="s", epoch=self.epoch(), node="c", origins=[])
         with self.row(ARRIVING, "pending"):
-            self.b.give(parcels.PENDING, body)
-        self.assertEqual(self.b.told(parcels.MORE), [{"client": "s", "epoch": self.epoch()}])
+            self.b.give(frames.PENDING, body)
+        self.assertEqual(self.b.told(frames.MORE), [{"client": "s", "epoch": self.epoch()}])
 
     def test_row_arriving_end(self) -> None:
         self.arriving()
@@ -142,15 +142,15 @@ class RowTests(TargetCase, RowCase):
         self.assertGreater(self.epoch(), before)
         self.assertEqual(self.hub.queued_bytes, 0)
 
-    def test_row_arriving_late(self) -> None:
+    def test_row_arriving_timeout(self) -> None:
         """The source can be reached, but does not go on: a new session, under a newer epoch."""
         self.arriving()
         before = self.epoch()
         self.here.wait(TAKEOVER_S - 0.5)
-        with self.row(ARRIVING, "late"):
+        with self.row(ARRIVING, "timeout"):
             self.here.wait(0.5)
         self.assertGreater(self.epoch(), before)
-        (said,) = self.c.told(parcels.CUT)
+        (said,) = self.c.told(frames.CUT)
         self.assertEqual(said["epoch"], self.epoch())
 
     def test_row_arriving_superseded(self) -> None:
@@ -172,12 +172,12 @@ class RowTests(TargetCase, RowCase):
             self.c.marks("s", self.epoch())
         self.assertFalse(self.present())
 
-    def test_row_opening_late(self) -> None:
+    def test_row_opening_timeout(self) -> None:
         """Nobody waits for long for a mark."""
         self.opening()
         self.here.wait(OPENING_S - 0.25)
         self.assertTrue(self.is_waiting(self.client))
-        with self.row(OPENING, "late"):
+        with self.row(OPENING, "timeout"):
             self.here.wait(0.25)
         self.assertFalse(self.present())
 
@@ -188,7 +188,7 @@ class RowTests(TargetCase, RowCase):
         self.c.forget()
         with self.row(OPENING, "again"):
             self.client = self.connect()
-        (said,) = self.c.told(parcels.CUT)
+        (said,) = self.c.told(frames.CUT)
         self.assertEqual(said["epoch"], self.epoch())
         self.assertGreater(self.epoch(), before)
 
@@ -294,7 +294,7 @@ class WholeTests(TargetCase):
         self.client.lose()
         self.b.entries("s", self.epoch(), entry(b"1"))
         self.end()
-        self.assertEqual(len(self.b.told(parcels.DONE)), 1)
+        self.assertEqual(len(self.b.told(frames.DONE)), 1)
         self.assertEqual(self.here.peers.table["cs"] & 1, 0)
         self.client = self.connect()
         self.assertTrue(self.present())
@@ -389,8 +389,8 @@ class OwnChannelTests(TargetCase):
         gates = {"a": [self.segment("c", 0), self.segment("b", 0, since=HELD)], "b": []}
         self.b.end("s", self.epoch(), gates)
         self.here.settle()
-        self.assertEqual(self.c.told(parcels.SWITCHED), [{"client": "s", "epoch": self.epoch()}])
-        self.assertEqual(self.b.told(parcels.SWITCHED), [])
+        self.assertEqual(self.c.told(frames.SWITCHED), [{"client": "s", "epoch": self.epoch()}])
+        self.assertEqual(self.b.told(frames.SWITCHED), [])
 
     def test_what_the_source_sends_directly_meanwhile_comes_behind_it(self) -> None:
         """It was published there after the cut."""
@@ -456,7 +456,7 @@ class CutTests(TargetCase):
 
     def test_with_the_segments_of_their_gates(self) -> None:
         self.ended()
-        (said,) = self.c.told(parcels.CUT)
+        (said,) = self.c.told(frames.CUT)
         expected = {
             "client": "s",
             "epoch": self.epoch(),
@@ -472,26 +472,26 @@ class CutTests(TargetCase):
     def test_the_source_as_well(self) -> None:
         """Its gate has no segments: what is here is behind its own mark."""
         self.ended()
-        (said,) = self.b.told(parcels.CUT)
+        (said,) = self.b.told(frames.CUT)
         self.assertEqual(said["segments"], [])
 
     def test_they_know_of_the_subscriptions_first(self) -> None:
         """Else what they publish behind the mark would be for nobody."""
         self.ended()
-        self.assertEqual(self.c.sent(parcels.TABLE, parcels.CUT), [parcels.TABLE, parcels.CUT])
+        self.assertEqual(self.c.sent(frames.TABLE, frames.CUT), [frames.TABLE, frames.CUT])
 
     def test_the_source_knows_of_them_before_done(self) -> None:
         """DONE says up to where it must know the table."""
         self.ended()
-        kinds = self.b.sent(parcels.TABLE, parcels.DONE)
-        self.assertEqual(kinds, [parcels.TABLE, parcels.DONE])
-        (said,) = self.b.told(parcels.DONE)
+        kinds = self.b.sent(frames.TABLE, frames.DONE)
+        self.assertEqual(kinds, [frames.TABLE, frames.DONE])
+        (said,) = self.b.told(frames.DONE)
         self.assertEqual(said["table"], self.here.peers.number)
 
     def test_where_no_gate_is_closed_nobody_is_asked(self) -> None:
         self.arriving()
         self.end()
-        self.assertEqual((self.c.told(parcels.CUT), self.b.told(parcels.CUT)), ([], []))
+        self.assertEqual((self.c.told(frames.CUT), self.b.told(frames.CUT)), ([], []))
 
     def test_a_node_that_is_away_is_asked_when_it_is_back(self) -> None:
         """Before it has our table, and before anything is confirmed."""
@@ -499,9 +499,9 @@ class CutTests(TargetCase):
         self.here.lose(self.c)
         self.end("bc")
         self.c = self.here.meet("c")
-        kinds = self.c.sent(parcels.CUT, parcels.TABLE, parcels.CONFIRM)
-        self.assertEqual(kinds[0], parcels.CUT)
-        (said,) = self.c.told(parcels.CUT)
+        kinds = self.c.sent(frames.CUT, frames.TABLE, frames.CONFIRM)
+        self.assertEqual(kinds[0], frames.CUT)
+        (said,) = self.c.told(frames.CUT)
         self.assertEqual(said["segments"], [["b", "c1", 5, [], 0, True]])
 
     def test_one_that_has_switched_is_not_asked_again(self) -> None:
@@ -509,7 +509,7 @@ class CutTests(TargetCase):
         self.c.marks("s", self.epoch())
         self.here.lose(self.c)
         self.c = self.here.meet("c")
-        self.assertEqual(self.c.told(parcels.CUT), [])
+        self.assertEqual(self.c.told(frames.CUT), [])
 
     def test_after_a_restart_those_that_have_not_are(self) -> None:
         self.ended(durable=True)
@@ -518,10 +518,10 @@ class CutTests(TargetCase):
         self.here.settle()
         self.restart()
         self.meet("bc")
-        (said,) = self.c.told(parcels.CUT)
+        (said,) = self.c.told(frames.CUT)
         self.assertEqual((said["epoch"], said["to"]), (epoch, "a"))
         self.assertEqual(said["segments"], [["b", "c1", 5, [], 0, True]])
-        self.assertEqual(self.b.told(parcels.CUT), [])
+        self.assertEqual(self.b.told(frames.CUT), [])
 
 
 class SafeTests(TargetCase):
@@ -531,18 +531,18 @@ class SafeTests(TargetCase):
         self.b.entries("s", self.epoch(), entry(b"1"))
         self.here.settle()
         self.b.end("s", self.epoch(), {"c": self.segments("c")})
-        self.assertEqual((self.b.told(parcels.DONE), self.c.told(parcels.CUT)), ([], []))
+        self.assertEqual((self.b.told(frames.DONE), self.c.told(frames.CUT)), ([], []))
         self.assertEqual(self.client.take(), [])
         self.here.settle()
-        self.assertEqual(len(self.b.told(parcels.DONE)), 1)
-        self.assertEqual(len(self.c.told(parcels.CUT)), 1)
+        self.assertEqual(len(self.b.told(frames.DONE)), 1)
+        self.assertEqual(len(self.c.told(frames.CUT)), 1)
         self.assertTrue(self.present())
 
     def test_without_a_store_at_once(self) -> None:
         self.arriving()
         self.b.end("s", self.epoch(), {"c": self.segments("c")})
-        self.assertEqual(len(self.b.told(parcels.DONE)), 1)
-        self.assertEqual(len(self.c.told(parcels.CUT)), 1)
+        self.assertEqual(len(self.b.told(frames.DONE)), 1)
+        self.assertEqual(len(self.c.told(frames.CUT)), 1)
         self.assertTrue(self.present())
 
     def test_a_crash_before_that_leaves_nothing(self) -> None:
@@ -577,7 +577,7 @@ class NewSessionTests(TargetCase):
     def test_nodes_that_can_be_reached_are_asked_without_segments(self) -> None:
         """What is for the older session stays where it is."""
         self.opening()
-        (said,) = self.c.told(parcels.CUT)
+        (said,) = self.c.told(frames.CUT)
         self.assertEqual((said["client"], said["epoch"], said["to"]), ("s", self.epoch(), "a"))
         self.assertEqual((said["segments"], said["filters"]), ([], []))
         self.assertEqual(said["began"], self.epoch())
@@ -613,7 +613,7 @@ class NewSessionTests(TargetCase):
     def test_a_node_that_joins_meanwhile_is_asked_too(self) -> None:
         self.opening()
         d = self.here.meet("d")
-        (said,) = d.told(parcels.CUT)
+        (said,) = d.told(frames.CUT)
         self.assertEqual((said["epoch"], said["segments"]), (self.epoch(), []))
         self.c.marks("s", self.epoch())
         self.assertTrue(self.is_waiting(self.client))
@@ -635,10 +635,10 @@ class NewSessionTests(TargetCase):
         self.c.marks("s", self.epoch())
         self.assertFalse(self.present())
         self.b = self.here.meet("b", ("cs", HELD << 1))
-        self.assertEqual(self.b.sent(parcels.CUT, parcels.TABLE)[0], parcels.CUT)
+        self.assertEqual(self.b.sent(frames.CUT, frames.TABLE)[0], frames.CUT)
         self.b.session("s", self.epoch(), HELD)
-        (said,) = self.b.told(parcels.REFUSED)
-        self.assertEqual((said["epoch"], said["late"]), (self.epoch(), True))
+        (said,) = self.b.told(frames.REFUSED)
+        self.assertEqual((said["epoch"], said["merge"]), (self.epoch(), True))
         self.b.relays("s", b"1", b"2")
         self.here.settle()
         self.assertEqual(self.client.payloads(), [b"1", b"2"])

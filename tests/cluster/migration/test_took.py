@@ -1,6 +1,6 @@
 """Who has a session when DONE is lost: the source asks, and the target remembers."""
 
-from mhub.cluster import parcels
+from mhub.cluster import frames
 from mhub.cluster.migration.source import DOUBT, OFFERED
 from tests.cluster.migration.played import Direct, entry
 from tests.cluster.migration.test_source import SourceCase
@@ -20,38 +20,38 @@ class TookTests(TargetCase):
 
     def ask(self, life: str = "b/1", instance: str = "a1") -> list[tuple[int, bool]]:
         """The kinds of the answers, and whether UNKNOWN is sure."""
-        self.b.say(parcels.ASK, client="s", epoch=self.served, life=life, instance=instance)
+        self.b.say(frames.ASK, client="s", epoch=self.served, life=life, instance=instance)
         self.here.settle()
-        done = [(parcels.DONE, True) for said in self.b.told(parcels.DONE)]
-        return done + [(parcels.UNKNOWN, said["sure"]) for said in self.b.told(parcels.UNKNOWN)]
+        done = [(frames.DONE, True) for said in self.b.told(frames.DONE)]
+        return done + [(frames.UNKNOWN, said["sure"]) for said in self.b.told(frames.UNKNOWN)]
 
     def test_it_says_done_again_when_it_is_asked(self) -> None:
         self.taken()
-        self.b.say(parcels.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
-        (said,) = self.b.told(parcels.DONE)
+        self.b.say(frames.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
+        (said,) = self.b.told(frames.DONE)
         self.assertEqual((said["client"], said["epoch"]), ("s", self.served))
 
     def test_also_when_it_is_offered_the_same_again(self) -> None:
         """The source has crashed, and knows nothing of its END."""
         self.taken()
         self.b.session("s", self.epoch(), HELD)
-        self.assertEqual(len(self.b.told(parcels.DONE)), 1)
-        self.assertEqual(self.b.told(parcels.REFUSED), [])
+        self.assertEqual(len(self.b.told(frames.DONE)), 1)
+        self.assertEqual(self.b.told(frames.REFUSED), [])
         self.assertEqual(self.client.payloads(), [b"1"])
 
     def test_what_has_the_same_name_but_another_life_is_another_session(self) -> None:
         self.taken()
-        self.assertEqual(self.ask("b/2"), [(parcels.UNKNOWN, True)])
+        self.assertEqual(self.ask("b/2"), [(frames.UNKNOWN, True)])
         self.b.session("s", self.epoch(), HELD, life="b/2")
-        self.assertEqual(self.b.told(parcels.DONE), [])
-        self.assertEqual(len(self.b.told(parcels.REFUSED)), 1)
+        self.assertEqual(self.b.told(frames.DONE), [])
+        self.assertEqual(len(self.b.told(frames.REFUSED)), 1)
 
     def test_it_remembers_after_a_restart(self) -> None:
         self.taken(durable=True)
         self.restart()
         self.b = self.here.meet("b", ("cs", HELD << 1))
         self.b.forget()
-        self.assertEqual(self.ask(), [(parcels.DONE, True)])
+        self.assertEqual(self.ask(), [(frames.DONE, True)])
 
     def test_it_remembers_though_the_session_has_gone_on(self) -> None:
         self.taken()
@@ -60,10 +60,10 @@ class TookTests(TargetCase):
             far.confirm_all()
         self.c.claims("s", epoch)
         self.c.accept("s", epoch)
-        self.c.say(parcels.MORE, client="s", epoch=epoch)
+        self.c.say(frames.MORE, client="s", epoch=epoch)
         self.c.done("s", epoch)
         self.assertNotIn("s", self.hub.sessions)
-        self.assertEqual(self.ask(), [(parcels.DONE, True)])
+        self.assertEqual(self.ask(), [(frames.DONE, True)])
 
     def test_until_the_source_has_forgotten_the_session(self) -> None:
         """Its table says so."""
@@ -73,7 +73,7 @@ class TookTests(TargetCase):
         self.assertIn("took/b/s", store.notes)
         self.b.table(("cs", 0))
         self.here.settle()
-        self.assertEqual(self.ask(), [(parcels.UNKNOWN, True)])
+        self.assertEqual(self.ask(), [(frames.UNKNOWN, True)])
         self.assertNotIn("took/b/s", store.notes)
 
     def test_or_is_forgotten_itself(self) -> None:
@@ -92,17 +92,17 @@ class TookTests(TargetCase):
         self.here.lose(self.b)
         self.b = self.here.meet("b", ("cs", HELD << 1))
         self.b.forget()
-        self.assertEqual(self.ask(), [(parcels.UNKNOWN, True)])
+        self.assertEqual(self.ask(), [(frames.UNKNOWN, True)])
 
     def test_without_a_store_another_process_cannot_know(self) -> None:
         self.taken()
         self.b.table(("cs", 0))
-        self.assertEqual(self.ask(instance="a0"), [(parcels.UNKNOWN, False)])
+        self.assertEqual(self.ask(instance="a0"), [(frames.UNKNOWN, False)])
 
     def test_with_a_store_it_can(self) -> None:
         self.taken(durable=True)
         self.b.table(("cs", 0))
-        self.assertEqual(self.ask(instance="a0"), [(parcels.UNKNOWN, True)])
+        self.assertEqual(self.ask(instance="a0"), [(frames.UNKNOWN, True)])
 
     def test_done_says_nothing_that_a_crash_could_take_back(self) -> None:
         """Asked before all of it is stored, the answer waits as well."""
@@ -111,17 +111,17 @@ class TookTests(TargetCase):
         self.served = self.epoch()
         self.here.settle()
         self.b.end("s", self.served)
-        self.b.say(parcels.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
-        self.assertEqual(self.b.told(parcels.DONE), [])
+        self.b.say(frames.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
+        self.assertEqual(self.b.told(frames.DONE), [])
         self.here.settle()
-        self.assertEqual(len(self.b.told(parcels.DONE)), 2)
+        self.assertEqual(len(self.b.told(frames.DONE)), 2)
 
 
 class DoubtTests(SourceCase):
     """Node a has said END to node b, and heard nothing."""
 
     def asked(self) -> list[dict[str, object]]:
-        return self.b.told(parcels.ASK)
+        return self.b.told(frames.ASK)
 
     def doubts(self) -> bool:
         """Whether the store knows that a session may have been given away."""
@@ -223,7 +223,7 @@ class DoubtTests(SourceCase):
                 self.back()
                 if is_taken:
                     self.b.done("s", self.claimed)
-                    (said,) = self.c.told(parcels.CUT)
+                    (said,) = self.c.told(frames.CUT)
                     self.assertEqual(said["segments"], [["a", "c1", 0, [], 0, True]])
                     self.assertEqual(self.c.confirmed(), 0)
                 else:

@@ -1,7 +1,7 @@
 """For which nodes this one should try to stand in, and when.
 
 A node that is not linked may be dead, or only out of our reach; its lease in the store that all
-nodes share knows (`mhub.cluster.standin`).  So every node with that store tries, a moment after the
+nodes share knows (`mhub.cluster.failover`).  So every node with that store tries, a moment after the
 link is gone and then again and again; one of them gets the lease once it has lapsed.
 
     due()     those to try now; each is busy then, until
@@ -21,18 +21,18 @@ PAUSE_S: Final = 60.0
 """After something could not be handed over."""
 
 
-class Vacancy:
+class FailedNode:
     def __init__(self, due_at: float) -> None:
         self.due_at = due_at
         self.busy = False
 
 
-class Vacancies:
+class FailedNodeDetector:
     def __init__(self, node: Node, lease_s: float, random: Random) -> None:
         self._node = node
         self._lease_s = lease_s
         self._random = random
-        self._found: dict[str, Vacancy] = {}
+        self._found: dict[str, FailedNode] = {}
 
     def due(self, now: float) -> list[str]:
         node = self._node
@@ -40,23 +40,23 @@ class Vacancies:
             return []
         members = node.members
         for name in [name for name, each in self._found.items() if not each.busy]:
-            if name not in members or not self._is_vacant(members[name]):
+            if name not in members or not self._has_failed(members[name]):
                 del self._found[name]
         due = []
         for name, member in members.items():
-            if not self._is_vacant(member):
+            if not self._has_failed(member):
                 continue
-            vacancy = self._found.get(name)
-            if vacancy is None:
+            found = self._found.get(name)
+            if found is None:
                 # Not all nodes at the same moment.
-                vacancy = Vacancy(now + self._random.uniform(0.0, self._lease_s / 4))
-                self._found[name] = vacancy
-            if not vacancy.busy and vacancy.due_at <= now:
-                vacancy.busy = True
+                found = FailedNode(now + self._random.uniform(0.0, self._lease_s / 4))
+                self._found[name] = found
+            if not found.busy and found.due_at <= now:
+                found.busy = True
                 due.append(name)
         return due
 
-    def _is_vacant(self, member: Member) -> bool:
+    def _has_failed(self, member: Member) -> bool:
         gone = member.channel is None and member.state in (DOWN, DEAD)
         return gone and self._node.can_be_replaced(member)
 
@@ -71,6 +71,6 @@ class Vacancies:
         self._again(name, now + PAUSE_S)
 
     def _again(self, name: str, due_at: float) -> None:
-        vacancy = self._found[name]
-        vacancy.busy = False
-        vacancy.due_at = due_at
+        found = self._found[name]
+        found.busy = False
+        found.due_at = due_at

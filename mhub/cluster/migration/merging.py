@@ -1,23 +1,23 @@
 """Older sessions of a client that has a newer one: what they have is relayed to that, as late.
 
-An older session is set apart: it has no name in the hub any more, and a Source in the state LATE.
+An older session is set apart: it has no name in the hub any more, and a Source in the state MERGING.
 """
 
 from typing import TYPE_CHECKING
 
-from mhub.cluster.migration import records
+from mhub.cluster.migration import controls
 from mhub.cluster.migration.queues import delivery_of
-from mhub.cluster.migration.source import DOUBT, ENDED, LATE, Source
+from mhub.cluster.migration.source import DOUBT, ENDED, MERGING, Source
 from mhub.cluster.migration.target import ARRIVING
-from mhub.core.journal import Row
 from mhub.core.peers import CLIENT
+from mhub.core.records import Row
 from mhub.core.session import Session
 
 if TYPE_CHECKING:
     from mhub.cluster.migration.claims import Claims
 
 
-class Late:
+class Merging:
     def __init__(self, claims: "Claims") -> None:
         self._claims = claims
         self._node = claims.node
@@ -32,7 +32,7 @@ class Late:
         if not rows:
             return
         self._claims.progress += len(rows)
-        body = records.relay(rows)
+        body = controls.relay(rows)
         if client_id in self._node.hub.sessions or client_id in self._claims.targets:
             self._claims.intakes.came("", client_id, body)
             return
@@ -56,7 +56,7 @@ class Late:
         if source is not None and source.state in (ENDED, DOUBT) and highest is not None:
             highest.peer.put_control(client_id, body)  # and here, in case that it stays
         clock_s = self._claims.time_of_day()
-        for row in records.relayed(body):
+        for row in controls.relayed(body):
             session.enqueue(delivery_of(session, row, clock_s))
         session.pump(self._node.hub.portion)
 
@@ -87,13 +87,13 @@ class Late:
             self._claims.given(source, None, [])
         else:
             self._claims.intakes.close(old, self._node.name)
-            source.handle("late")
+            source.handle("merge")
 
     def look(self) -> None:
         """A node that is linked for long has been asked to switch, if it has to."""
         now = self._node.hub.now
-        for source in [each for each in self._claims.sources.values() if each.state == LATE]:
-            if now - source.late_since >= self._node.settings.takeover_timeout_s:
+        for source in [each for each in self._claims.sources.values() if each.state == MERGING]:
+            if now - source.merging_since >= self._node.settings.takeover_timeout_s:
                 current = [m.name for m in self._node.members.values() if m.is_current()]
                 for name in [self._node.name, *current]:
                     self._claims.intakes.close(source.session, name)

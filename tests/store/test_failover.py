@@ -6,7 +6,7 @@ from twisted.internet import reactor
 from twisted.internet.defer import Deferred
 from twisted.logger import formatEvent, globalLogPublisher
 
-from mhub.core.journal import Batch
+from mhub.core.records import Batch
 from mhub.store.contract import NothingThere, StillOwned, StoreTaken
 from mhub.store.redis import RedisOptions, RedisStore
 from tests.helpers.redis import Proxy, RedisServer, free_port, shared_server
@@ -65,7 +65,7 @@ def shared() -> Batch:
     return batch(session(99), message(7, 1), delivery(99, 1, 7))
 
 
-class StandInCase(RedisCase):
+class FailoverCase(RedisCase):
     def setUp(self) -> None:
         self.taken: list[StoreTaken] = []
         self.lines: list[str] = []
@@ -81,7 +81,7 @@ class StandInCase(RedisCase):
         self.addCleanup(line.stop)
         return line
 
-    def stand_in(self, port: int, by: str = "a", **options: Any) -> RedisStore:
+    def successor(self, port: int, by: str = "a", **options: Any) -> RedisStore:
         """What node `a` makes of its own store, for node `b`."""
         given = {"port": port, "node": "a", "lease_s": LONG_S, "timeout_s": 60, **options}
         own = RedisStore(reactor, RedisOptions(**given))
@@ -126,12 +126,12 @@ class StandInCase(RedisCase):
         self.assertGreater(len(self.taken), before, "nobody was told")
 
 
-class ClaimTests(StandInCase):
+class ClaimTests(FailoverCase):
     async def test_a_node_that_lives_is_left_alone(self) -> None:
         server = shared_server()
         node = await self.node(server.port, shared(), full(1))
         before = self.picture(server)
-        error = await self.refusal(self.stand_in(server.port).claim())
+        error = await self.refusal(self.successor(server.port).claim())
         self.assertIsInstance(error, StillOwned)
         self.assertIn("is being used by", str(error))
         self.assertEqual(self.picture(server), before)
@@ -140,7 +140,7 @@ class ClaimTests(StandInCase):
 
     async def test_where_nothing_is_nothing_is_made(self) -> None:
         server = shared_server()
-        error = await self.refusal(self.stand_in(server.port).claim())
+        error = await self.refusal(self.successor(server.port).claim())
         self.assertIsInstance(error, NothingThere)
         self.assertIn(NODE, str(error))
         self.assertEqual(server.all_keys(), [])
@@ -152,16 +152,16 @@ class ClaimTests(StandInCase):
             server.ask("HSET", f"{NODE}meta", "schema", schema)
             server.ask("SADD", f"{NODE}sessions", 1)
             before = self.picture(server)
-            await self.assert_broken(self.stand_in(server.port).claim(), f"schema {schema}", text)
+            await self.assert_broken(self.successor(server.port).claim(), f"schema {schema}", text)
             self.assertEqual(self.picture(server), before)
 
     async def test_a_server_that_is_not_there(self) -> None:
-        await self.assert_fails(self.stand_in(free_port()).claim(), "cannot connect")
+        await self.assert_fails(self.successor(free_port()).claim(), "cannot connect")
 
     async def test_one_at_a_time_and_all_that_was_there(self) -> None:
         server = shared_server()
         await self.dead_node(server, shared(), full(1))
-        first, second = self.stand_in(server.port), self.stand_in(server.port, by="c")
+        first, second = self.successor(server.port), self.successor(server.port, by="c")
         self.assertEqual(await self.sids(first), [1, 99])
         error = await self.refusal(second.claim())
         self.assertIsInstance(error, StillOwned)
@@ -172,7 +172,7 @@ class ClaimTests(StandInCase):
         self.assertEqual(await second.check(), [])
 
 
-class SharedTests(StandInCase):
+class SharedTests(FailoverCase):
     async def test_whoever_uses_the_same_keys_has_the_same_word(self) -> None:
         server = shared_server()
         first = await self.node(server.port)
@@ -184,32 +184,32 @@ class SharedTests(StandInCase):
             self.assertNotEqual(await elsewhere.identity(), word)
 
 
-class LeaseTests(StandInCase):
-    """Who may do what, while and after one stands in for another."""
+class LeaseTests(FailoverCase):
+    """Who may do what, while and after one takes over from another."""
 
-    async def test_another_one_goes_on_where_a_stand_in_died(self) -> None:
+    async def test_another_one_goes_on_where_a_failover_died(self) -> None:
         server = shared_server()
         line = self.line(server)
         await self.dead_node(server, shared(), full(1), full(2))
-        first = self.stand_in(line.port, lease_s=SHORT_S)
+        first = self.successor(line.port, lease_s=SHORT_S)
         await first.claim()
         expected = [plain_stored(each) for each in (await first.open(NOW)).sessions]
         await first.commit(batch(ended=[1]))
         await line.stop()
         await self.lapsed(server)
-        second = self.stand_in(server.port)
+        second = self.successor(server.port)
         await second.claim()
         found = [plain_stored(each) for each in (await second.open(NOW)).sessions]
         self.assertEqual(found, expected[1:])
         self.assertEqual(await second.check(), [])
 
-    async def test_the_node_goes_on_where_a_stand_in_died(self) -> None:
+    async def test_the_node_goes_on_where_a_failover_died(self) -> None:
         server = shared_server()
         line = self.line(server)
         await self.dead_node(server, shared(), full(1), full(2))
-        stand_in = self.stand_in(line.port, lease_s=SHORT_S)
-        self.assertEqual(await self.sids(stand_in), [1, 2, 99])
-        await stand_in.commit(batch(ended=[1]))
+        successor = self.successor(line.port, lease_s=SHORT_S)
+        self.assertEqual(await self.sids(successor), [1, 2, 99])
+        await successor.commit(batch(ended=[1]))
         await line.stop()
         node = self.make(server.port, prefix=NODE)
         contents = await node.open(NOW)
@@ -221,12 +221,12 @@ class LeaseTests(StandInCase):
         server = shared_server()
         line = self.line(server)
         await self.dead_node(server, shared(), full(1), full(2))
-        first = self.stand_in(line.port, lease_s=SHORT_S)
+        first = self.successor(line.port, lease_s=SHORT_S)
         await self.sids(first)
         line.hold = b""
         ending = Deferred.fromCoroutine(first.commit(batch(ended=[1, 2])))
         await self.lapsed(server)
-        second = self.stand_in(server.port)
+        second = self.successor(server.port)
         await second.claim()
         await second.commit(batch(ended=[1]))
         before = self.picture(server)
@@ -240,16 +240,16 @@ class LeaseTests(StandInCase):
     async def test_the_node_waits_as_long_as_it_is_stood_in_for(self) -> None:
         server = shared_server()
         await self.dead_node(server, shared(), full(1))
-        stand_in = self.stand_in(server.port)
-        await self.sids(stand_in)
+        successor = self.successor(server.port)
+        await self.sids(successor)
         node = self.make(server.port, prefix=NODE, lease_s=SHORT_S)
         opening = Deferred.fromCoroutine(node.open(NOW))
         await self.until(lambda: bool(self.lines))
         began = reactor.seconds()  # it waits for longer than it would for a dead one
         await self.until(lambda: reactor.seconds() > began + 3 * SHORT_S)
         self.assertFalse(opening.called)
-        await stand_in.commit(batch(ended=[1]))
-        await stand_in.close()
+        await successor.commit(batch(ended=[1]))
+        await successor.close()
         contents = await opening
         self.assertEqual([each.record.sid for each in contents.sessions], [99])
         self.assertEqual(len(self.lines), 1, self.lines)
@@ -262,7 +262,7 @@ class LeaseTests(StandInCase):
         await self.node(line.port, full(1), lease_s=SHORT_S)
         line.hold = b""
         await self.lapsed(server)
-        await self.stand_in(server.port).claim()
+        await self.successor(server.port).claim()
         self.assertEqual(self.taken, [])
         line.let_go()
         await self.until(lambda: bool(self.taken))
@@ -283,16 +283,16 @@ class LeaseTests(StandInCase):
         )
         late = Deferred.fromCoroutine(node.commit(changes))
         await self.lapsed(server)
-        stand_in = self.stand_in(server.port)
-        await stand_in.claim()
+        successor = self.successor(server.port)
+        await successor.claim()
         before = self.picture(server)
         line.let_go()
         await self.assert_taken(late)
         for _ in range(2):  # it tries again and again
             await self.assert_taken(node.commit(changes))
         self.assertEqual(self.picture(server), before)
-        await stand_in.commit(batch(ended=[1, 99]))
-        await stand_in.close()
+        await successor.commit(batch(ended=[1, 99]))
+        await successor.close()
         before = self.picture(server)
         await self.assert_taken(node.commit(changes))
         self.assertEqual(await node.load(1, 0, 10, LOTS), [])
@@ -308,7 +308,7 @@ class LeaseTests(StandInCase):
             for key in "sqibp":
                 server.ask("DEL", f"{NODE}{key}:2")
             line = self.line(server)
-            slow = self.stand_in(line.port, lease_s=SHORT_S)
+            slow = self.successor(line.port, lease_s=SHORT_S)
             line.hold = step
             opening = Deferred.fromCoroutine(slow.open(NOW + 10))
             await self.until(lambda line=line: bool(line.held))

@@ -12,7 +12,7 @@ A channel has them in their order, once, also over broken links and restarts.
 from typing import Final
 
 from mhub.core.codec import decode_rows, encode_rows
-from mhub.core.journal import Row
+from mhub.core.records import Row
 from mhub.wire.primitives import malformed, read_u64, u64
 
 MARK: Final = b"M"

@@ -1,4 +1,4 @@
-"""The kinds of parcels that cross a link, and how their bodies are written.
+"""The kinds of frames that cross a link, and how their bodies are written.
 
 Messages and confirmations are the core's (`mhub.core.peer`), as they are many.  All else is JSON,
 or, where messages of sessions are in it, a line of JSON followed by records.  docs/peer-protocol.md
@@ -13,7 +13,7 @@ from mhub.core.peer import CONFIRM as CONFIRM
 from mhub.core.peer import PUBLISHES as PUBLISHES
 from mhub.wire.primitives import malformed
 
-GREET: Final = 3  # where each side stands: lines and table
+RESUME: Final = 3  # where each side stands: lines and table
 TABLE: Final = 4  # changes of a table, or a part of all of it
 AGAIN: Final = 5  # the table has a gap: all of it, please
 PING: Final = 6
@@ -48,7 +48,7 @@ def unpack(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise malformed(f"a parcel that is no JSON: {error}") from error
+        raise malformed(f"a frame that is no JSON: {error}") from error
     if not isinstance(found, dict):
-        raise malformed("a parcel that is no JSON object")
+        raise malformed("a frame that is no JSON object")
     return found

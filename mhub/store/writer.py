@@ -1,4 +1,4 @@
-"""The core's journal: batches go to the store, one at a time, again and again until they are safe.
+"""The journal writer: batches go to the store, one at a time, again and again until they are safe.
 
     open()    at the start: what the store has, into the hub; waits for a store that is not there
     commit()  a batch; while the store fails nothing that it holds is acknowledged, and the hub
@@ -17,9 +17,9 @@ from twisted.internet.task import deferLater
 from twisted.python.failure import Failure
 
 from mhub.core.hub import Hub
-from mhub.core.journal import Batch, Contents, Row, StoredSession
-from mhub.core.ledger import PEER, Ledger
+from mhub.core.journal import PEER, Journal
 from mhub.core.limits import Limits
+from mhub.core.records import Batch, Contents, Row, StoredSession
 from mhub.core.restore import restore
 from mhub.core.session import Session
 from mhub.log import logger
@@ -32,7 +32,7 @@ LONGEST: Final = 10
 """The wait between two tries grows up to so many times the first one."""
 
 
-class Keeper:
+class StoreWriter:
     def __init__(
         self,
         store: Store,
@@ -61,7 +61,7 @@ class Keeper:
     async def open(
         self,
         now: float,
-        ledger: Ledger,
+        journal: Journal,
         limits_of: Callable[[str], Limits],
         once: bool = False,
     ) -> None:
@@ -75,13 +75,13 @@ class Keeper:
             contents = await self._persist(lambda: self._store.open(now), True)
         hub = self._hub
         hub.now = self._clock()
-        hub.keep_in(self, ledger)
+        hub.keep_in(self, journal)
         restore(hub, contents, limits_of)
         self._hub.store_state = "ok"
         found = _describe(contents, len(hub.retained))
         self._log.info("{store}: {found}", store=self._store.name, found=found)
 
-    # The hub's journal
+    # The hub's journal writer
 
     def commit(self, batch: Batch) -> None:
         self._calling = True
@@ -162,7 +162,7 @@ class Keeper:
             self._failing_since = now
             self._log.error(
                 "the store fails, nothing is acknowledged that it would have to keep: {text}"
-                if self._hub.ledger is not None
+                if self._hub.journal is not None
                 else "waiting for the store: {text}",
                 text=text,
             )
@@ -194,17 +194,17 @@ class Keeper:
     async def close(self, timeout_s: float) -> None:
         """Wait for what is pending, but not for ever."""
         hub = self._hub
-        ledger = hub.ledger
+        journal = hub.journal
         deadline = self._reactor.seconds() + timeout_s
-        if ledger is not None and not self._given_up:
-            while ledger.under_way is not None or ledger.batch.touched():
-                ledger.hurry()
+        if journal is not None and not self._given_up:
+            while journal.under_way is not None or journal.batch.touched():
+                journal.hurry()
                 hub.flush()
                 if self._reactor.seconds() >= deadline:
                     self._log.error(
                         "stopped with {count} bytes that the store has not taken; none of it was"
                         " acknowledged",
-                        count=ledger.pending_bytes(),
+                        count=journal.pending_bytes(),
                     )
                     break
                 await deferLater(self._reactor, 0.01)

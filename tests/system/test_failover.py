@@ -18,7 +18,7 @@ MESSAGES = 150
 class Reader:
     """A subscriber that writes down what it gets; QoS 2 as it should be done."""
 
-    def __init__(self, case: "StandInTests", name: str, qos: int) -> None:
+    def __init__(self, case: "FailoverTests", name: str, qos: int) -> None:
         self.case = case
         self.name = name
         self.qos = qos
@@ -70,7 +70,7 @@ class Reader:
         self.raw.close()
 
 
-class StandInTests(SynchronousTestCase):
+class FailoverTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.redis = RedisServer()
         self.addCleanup(self.redis.remove)

@@ -1,4 +1,4 @@
-"""The keeper: a store that fails is tried again, and nothing is promised meanwhile."""
+"""The writer: a store that fails is tried again, and nothing is promised meanwhile."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -8,13 +8,13 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.core.journal import Batch, Contents, Row
-from mhub.core.ledger import Ledger
+from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.core.peer import Entry
+from mhub.core.records import Batch, Contents, Row
 from mhub.store.contract import StoreBroken, StoreError, StoreTaken
-from mhub.store.keeper import Keeper
 from mhub.store.memory import MemoryStore
+from mhub.store.writer import StoreWriter
 from mhub.wire.publish import Publish
 from tests.core.disk import EPOCH
 from tests.core.world import Client, World
@@ -62,7 +62,7 @@ class Balky:
         self.closed = True
 
 
-class KeeperCase(SynchronousTestCase):
+class WriterCase(SynchronousTestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.balky = Balky()
@@ -74,7 +74,7 @@ class KeeperCase(SynchronousTestCase):
     def begin(self) -> None:
         """A new hub on the same store."""
         self.world = World()
-        self.keeper = Keeper(
+        self.writer = StoreWriter(
             self.balky,
             self.world.hub,
             self.clock,
@@ -89,8 +89,8 @@ class KeeperCase(SynchronousTestCase):
             self.said.append(text.format(**event) if "log_failure" not in event else text)
 
     def open(self) -> "Deferred[None]":
-        ledger = Ledger(EPOCH, 4, 1 << 30)
-        opening = self.keeper.open(self.world.now + EPOCH, ledger, lambda name: Limits())
+        journal = Journal(EPOCH, 4, 1 << 30)
+        opening = self.writer.open(self.world.now + EPOCH, journal, lambda name: Limits())
         return Deferred.fromCoroutine(opening)
 
     def away(self) -> Client:
@@ -98,11 +98,11 @@ class KeeperCase(SynchronousTestCase):
         client = self.world.client("away", clean=False)
         client.subscribe("t", 1)
         client.lose()
-        self.world.settle()  # nothing is left to be done that would end the keeper's turn for it
+        self.world.settle()  # nothing is left to be done that would end the writer's turn for it
         return self.world.client("pub")
 
 
-class CommitTests(KeeperCase):
+class CommitTests(WriterCase):
     def setUp(self) -> None:
         super().setUp()
         self.successResultOf(self.open())
@@ -171,17 +171,17 @@ class CommitTests(KeeperCase):
         self.assertEqual(client.payloads(), [b"%d" % number for number in range(20)])
 
 
-class OpenTests(KeeperCase):
+class OpenTests(WriterCase):
     def test_the_log_says_what_is_there(self) -> None:
         """What is kept for other nodes of a cluster is in no session."""
         self.successResultOf(self.open())
         self.assertEqual(self.world.hub.store_state, "ok")
         self.assertEqual(self.said[-1], "balky: 0 sessions, 0 queued messages, 0 retained")
         self.away().publish("t", b"x", 1, retain=True)
-        ledger = self.world.hub.book()
-        sid = ledger.line("b")
+        journal = self.world.hub.require_journal()
+        sid = journal.line("b")
         entry = Entry(1, Publish(b"t", b"x", 1, False), True, None)
-        ledger.keep_for_peer(sid, 1, entry, entry.spoken())
+        journal.keep_for_peer(sid, 1, entry, entry.spoken())
         self.world.hub.flush()
         self.begin()
         self.successResultOf(self.open())
@@ -205,13 +205,13 @@ class OpenTests(KeeperCase):
         self.failureResultOf(self.open(), StoreBroken)
 
 
-class CloseTests(KeeperCase):
+class CloseTests(WriterCase):
     def test_what_is_pending_goes_to_the_store(self) -> None:
         self.successResultOf(self.open())
         sender = self.away()
         self.balky.problem = StoreError("away")
         sender.publish("t", b"x", 1)
-        closing = Deferred.fromCoroutine(self.keeper.close(5.0))
+        closing = Deferred.fromCoroutine(self.writer.close(5.0))
         self.clock.pump([0.1] * 5)
         self.assertNoResult(closing)
         self.balky.problem = None
@@ -228,7 +228,7 @@ class CloseTests(KeeperCase):
         self.world.settle()
         client.send(p.puback(client.next("PUBLISH").pid or 0))
         self.assertEqual(len(self.balky.store.deliveries), 1)
-        closing = Deferred.fromCoroutine(self.keeper.close(5.0))
+        closing = Deferred.fromCoroutine(self.writer.close(5.0))
         self.clock.pump([0.01] * 2)
         self.successResultOf(closing)
         self.assertEqual(self.balky.store.deliveries, {})
@@ -238,7 +238,7 @@ class CloseTests(KeeperCase):
         sender = self.away()
         self.balky.problem = StoreError("away")
         sender.publish("t", b"x", 1)
-        closing = Deferred.fromCoroutine(self.keeper.close(5.0))
+        closing = Deferred.fromCoroutine(self.writer.close(5.0))
         self.clock.pump([0.1] * 60)
         self.successResultOf(closing)
         self.assertEqual(self.clock.getDelayedCalls(), [])
@@ -250,8 +250,8 @@ class CloseTests(KeeperCase):
         sender = self.away()
         self.balky.problem = StoreTaken("another broker uses it now")
         sender.publish("t", b"x", 1)
-        self.keeper.give_up()
-        self.successResultOf(Deferred.fromCoroutine(self.keeper.close(5.0)))
+        self.writer.give_up()
+        self.successResultOf(Deferred.fromCoroutine(self.writer.close(5.0)))
         self.assertEqual(self.clock.getDelayedCalls(), [])
 
     def test_a_commit_that_fails_after_the_end_is_not_tried_again(self) -> None:
@@ -286,7 +286,7 @@ class CloseTests(KeeperCase):
 
     def successful_close(self) -> None:
         """The end, after all the time that it may take."""
-        closing = Deferred.fromCoroutine(self.keeper.close(5.0))
+        closing = Deferred.fromCoroutine(self.writer.close(5.0))
         self.clock.pump([0.1] * 60)
         self.successResultOf(closing)
         self.assertTrue(self.balky.closed)
@@ -295,5 +295,5 @@ class CloseTests(KeeperCase):
         self.balky.problem = StoreError("connection refused")
         opening = self.open()
         opening.addErrback(lambda failure: None)
-        self.successResultOf(Deferred.fromCoroutine(self.keeper.close(5.0)))
+        self.successResultOf(Deferred.fromCoroutine(self.writer.close(5.0)))
         self.assertEqual(self.clock.getDelayedCalls(), [])

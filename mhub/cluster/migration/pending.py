@@ -7,8 +7,8 @@ A body is an object of JSON, and for those with a session or entries a newline a
 import json
 from typing import Any, Final
 
-from mhub.cluster.migration import records
-from mhub.cluster.parcels import pack, unpack
+from mhub.cluster.frames import pack, unpack
+from mhub.cluster.migration import controls
 from mhub.core.peer import Entry, Origin, Peer, read_record, record_of
 from mhub.wire.publish import topic_field
 
@@ -35,9 +35,9 @@ def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
     for entry in peer.unconfirmed():
         if entry.is_control:
             name = entry.message.topic_data.decode("utf-8")
-            if entry.message.payload[:1] == records.MARK:
-                marks[name] = records.read_mark(entry.message.payload)[0]
-            elif entry.message.payload[:1] == records.CLOSE:
+            if entry.message.payload[:1] == controls.MARK:
+                marks[name] = controls.read_mark(entry.message.payload)[0]
+            elif entry.message.payload[:1] == controls.CLOSE:
                 marks[name] = CLOSED
         elif entry.message.sender == client_id:
             copy = Entry(entry.n, entry.message, entry.plain, entry.shares)

@@ -2,9 +2,9 @@
 
 from random import Random
 
+from mhub.cluster.detector import PAUSE_S, FailedNodeDetector
+from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import DEAD
-from mhub.cluster.parcels import pack, unpack
-from mhub.cluster.vacancies import PAUSE_S, Vacancies
 from tests.cluster.simulation import LEASE_S, SimNode, Simulation
 from tests.cluster.test_node import Case
 from tests.core.world import START
@@ -12,7 +12,7 @@ from tests.helpers import packets as p
 from tests.helpers.properties import Prop
 
 
-class StandInCase(Case):
+class FailoverCase(Case):
     def shared(self) -> Simulation:
         return self.cluster(shared=True)
 
@@ -35,7 +35,7 @@ class StandInCase(Case):
         return [node.name for node in nodes if client_id in node.world.hub.sessions]
 
 
-class HandoverTests(StandInCase):
+class DrainTests(FailoverCase):
     def test_a_client_finds_its_session_with_all_it_had(self) -> None:
         sim = self.shared()
         a, b = sim.nodes["a"], sim.nodes["b"]
@@ -94,7 +94,7 @@ class HandoverTests(StandInCase):
         sim = self.shared()
         a, b, c = (sim.nodes[name] for name in "abc")
         self.sleeper(c)
-        c._vacancies = None  # it would take over what is for itself
+        c._detector = None  # it would take over what is for itself
         sim.split({"c"}, {"a", "b"})
         sim.run(10.0)
         self.publish(a, b"for c")
@@ -115,7 +115,7 @@ class HandoverTests(StandInCase):
         sim = self.shared()
         a, b, c = (sim.nodes[name] for name in "abc")
         self.sleeper(a)
-        c._vacancies = None
+        c._detector = None
         sim.split({"c"}, {"a", "b"})
         sim.run(7.0)
         a.crash()
@@ -166,7 +166,7 @@ class HandoverTests(StandInCase):
         self.assertEqual(heir.payloads(), [b"gone"])
 
 
-class HelloTests(StandInCase):
+class HelloTests(FailoverCase):
     def test_a_stand_in_shows_the_certificate_of_its_host(self) -> None:
         node = self.shared().nodes["b"].node
         assert node is not None
@@ -196,17 +196,17 @@ class HelloTests(StandInCase):
         self.assertTrue(sim.whole())
 
 
-class VacancyTests(StandInCase):
+class DetectorTests(FailoverCase):
     def setUp(self) -> None:
         self.sim = sim = self.cluster("ab", shared=True)
         self.a, self.b = sim.nodes["a"], sim.nodes["b"]
         assert self.b.node is not None
         self.node = self.b.node
-        self.b._vacancies = None  # this one does not try by itself
-        self.vacancies = Vacancies(self.node, LEASE_S, Random(1))
+        self.b._detector = None  # this one does not try by itself
+        self.detector = FailedNodeDetector(self.node, LEASE_S, Random(1))
 
     def due(self) -> list[str]:
-        return self.vacancies.due(START + self.sim.now)
+        return self.detector.due(START + self.sim.now)
 
     def wait(self) -> float:
         """How long until the node is tried."""
@@ -224,18 +224,18 @@ class VacancyTests(StandInCase):
         self.sim.run(0.1)
         self.assertLess(self.wait(), LEASE_S / 4 + 0.1)
         self.assertEqual(self.due(), [], "it is under way")
-        self.vacancies.failed("a", START + self.sim.now)
+        self.detector.failed("a", START + self.sim.now)
         self.assertLess(self.wait(), LEASE_S / 2)
         self.sim.run(4 * LEASE_S)
         self.assertEqual(self.node.members["a"].state, DEAD)
-        self.vacancies.failed("a", START + self.sim.now)
+        self.detector.failed("a", START + self.sim.now)
         self.assertGreater(self.wait(), LEASE_S / 2)
 
     def test_after_an_attempt_the_node_itself_has_time_to_come_back(self) -> None:
         self.a.crash()
         self.sim.run(0.1)
         self.wait()
-        self.vacancies.ended("a", START + self.sim.now)
+        self.detector.ended("a", START + self.sim.now)
         self.assertGreater(self.wait(), PAUSE_S - 1.0)
 
     def test_only_those_with_the_same_store(self) -> None:

@@ -1,4 +1,4 @@
-"""A node that is stood in for gives away all that it has, and goes: how far it is.
+"""A node that is taken over gives away all that it has, and goes: how far it is.
 
     step()   offer what nobody has claimed; GOING, LEFT (all is elsewhere, and goodbye was said), or
              STUCK (nothing has moved for a while, as somebody cannot be reached)
@@ -19,7 +19,7 @@ STUCK_S: Final = 15.0
 """It does not go on for ever without success: the node itself may want to start."""
 
 
-class Handover:
+class Drain:
     def __init__(self, node: Node, host: Node) -> None:
         """`host` is the node in whose process this one is."""
         self._node = node
@@ -51,10 +51,10 @@ class Handover:
 
     def _is_stored(self) -> bool:
         """Whether nobody would find anything again in the store that others have."""
-        ledger = self._node.hub.book()
-        if ledger.under_way is None and not ledger.batch.touched():
+        journal = self._node.hub.require_journal()
+        if journal.under_way is None and not journal.batch.touched():
             return True
-        ledger.hurry()
+        journal.hurry()
         return False
 
     def _measure(self) -> tuple[int, ...]:

@@ -4,8 +4,8 @@ Its entries go into the channel to the node with the newer one (RELAY), and so d
 nodes that do not know of that yet, until all have sent CLOSE.
 """
 
-from mhub.cluster import parcels
-from mhub.cluster.migration.source import DOUBT, ENDED, IDLE, LATE
+from mhub.cluster import frames
+from mhub.cluster.migration.source import DOUBT, ENDED, IDLE, MERGING
 from mhub.core.peer import record_of
 from tests.cluster.migration.played import Case, Relay, entry, message_of
 from tests.cluster.migration.test_source import SourceCase
@@ -13,7 +13,7 @@ from tests.cluster.migration.test_target import HELD, TargetCase
 from tests.helpers import packets as p
 
 
-class LateCase(SourceCase):
+class MergingCase(SourceCase):
     def relayed(self) -> list[bytes]:
         """What came to node b by RELAY since the last call."""
         self.here.settle()
@@ -25,13 +25,13 @@ class LateCase(SourceCase):
         self.b.cut("s", self.claimed, "b", [], held=self.claimed)
 
 
-class RelayTests(LateCase):
+class RelayTests(MergingCase):
     def test_all_that_it_has_in_its_order(self) -> None:
         for durable in (False, True):
             with self.subTest(durable=durable):
                 self.offered(*(b"%d" % n for n in range(10)), durable=durable)
                 self.b.forget()
-                self.refuse(late=True)
+                self.refuse(merge=True)
                 self.assertEqual(self.relayed(), [b"%d" % n for n in range(10)])
 
     def test_what_comes_at_the_last_moment_goes_along(self) -> None:
@@ -41,7 +41,7 @@ class RelayTests(LateCase):
                 self.offered(durable=durable)
                 self.b.forget()
                 self.c.publish(b"3")
-                self.refuse(late=True)
+                self.refuse(merge=True)
                 self.c.publish(b"4")
                 self.assertEqual(self.relayed(), [b"1", b"2", b"3", b"4"])
 
@@ -61,7 +61,7 @@ class RelayTests(LateCase):
                 self.claimed = self.epoch() + 1000
                 self.b.claims("s", self.claimed)
                 self.b.forget()
-                self.refuse(late=True)
+                self.refuse(merge=True)
                 self.assertEqual(self.relayed(), [b"2", b"3"])
 
     def test_what_nodes_send_that_do_not_know_of_the_newer_one_follows(self) -> None:
@@ -115,7 +115,7 @@ class RelayTests(LateCase):
         self.claimed = self.session.epoch + 1000
         self.b.claims("s", self.claimed)
         self.b.forget()
-        self.refuse(late=True)
+        self.refuse(merge=True)
         self.c._channel([record_of(message_of(b"2"), False, ["$share/g/t"], self.here.world.now)])
         self.assertEqual(self.relayed(), [b"1", b"2"])
 
@@ -127,7 +127,7 @@ class RelayTests(LateCase):
         self.back()
         found = self.relayed()
         self.assertEqual(self.state(), "offered")
-        self.refuse(late=True)
+        self.refuse(merge=True)
         found += self.relayed()
         self.assertEqual(found, [b"1", b"2"])
 
@@ -135,7 +135,7 @@ class RelayTests(LateCase):
         self.leaving(durable=True)
         self.restart()
         self.back()
-        self.refuse(late=True)
+        self.refuse(merge=True)
         self.assertEqual(self.relayed(), [b"1", b"2"])
 
     def test_the_owner_may_be_another_node_by_then(self) -> None:
@@ -149,7 +149,7 @@ class RelayTests(LateCase):
         self.assertEqual(self.c.records(), [Relay("s", [b"3"])])
 
 
-class OverTests(LateCase):
+class OverTests(MergingCase):
     """An older session is over when nobody sends anything to it."""
 
     def close(self, *names: str) -> None:
@@ -167,9 +167,9 @@ class OverTests(LateCase):
                     self.leaving(durable)
                     self.here.settle()
                     self.close(*names[:2])
-                    self.assertEqual(self.state_of_late(), LATE)
+                    self.assertEqual(self.state_of_merging(), MERGING)
                     self.close(names[2])
-                    self.assertEqual(self.state_of_late(), "")
+                    self.assertEqual(self.state_of_merging(), "")
                     self.assertEqual(self.here.peers.table, {})
 
     def test_then_the_store_has_nothing_of_it(self) -> None:
@@ -196,9 +196,9 @@ class OverTests(LateCase):
         self.b.closes("s", self.claimed)
         self.switch()
         self.b.forget()
-        self.refuse(late=True)
+        self.refuse(merge=True)
         self.assertEqual(self.relayed(), [b"1", b"2"])
-        self.assertEqual(self.state_of_late(), "")
+        self.assertEqual(self.state_of_merging(), "")
 
     def test_a_node_that_has_never_switched_to_it_need_not_close(self) -> None:
         """Its gate is closed: it sends nothing that would be for it."""
@@ -215,20 +215,20 @@ class OverTests(LateCase):
         self.session = self.hub.sessions["s"]
         self.claimed = first + 1000
         self.b.claims("s", self.claimed)
-        self.refuse(late=True)
-        self.assertEqual(self.state_of_late(), LATE)
+        self.refuse(merge=True)
+        self.assertEqual(self.state_of_merging(), MERGING)
         self.close("a", "b", "c")
-        self.assertEqual(self.state_of_late(), "")
+        self.assertEqual(self.state_of_merging(), "")
         self.assertEqual(d.closed, "")
 
     def test_a_node_that_is_forgotten_sends_nothing_more(self) -> None:
         self.leaving()
         self.close("a", "b")
         self.here.lose(self.c)
-        self.assertEqual(self.state_of_late(), LATE)
+        self.assertEqual(self.state_of_merging(), MERGING)
         self.here.node.forget("c")
         self.here.settle()
-        self.assertEqual(self.state_of_late(), "")
+        self.assertEqual(self.state_of_merging(), "")
 
     def test_until_then_the_table_says_that_it_is_here(self) -> None:
         """So that a node which switches closes it."""
@@ -349,7 +349,7 @@ class ArrivalTests(TargetCase):
         self.assertEqual(self.c.records(), [Relay("s", [b"1"])])
 
 
-class LeavingSessionTests(LateCase):
+class LeavingSessionTests(MergingCase):
     """Late entries come to a session that is on its way to another node."""
 
     def test_before_the_cut_they_are_entries_of_it(self) -> None:
@@ -454,7 +454,7 @@ class FoldTests(TargetCase):
         newer = self.hub.new_session("s", old.limits)
         newer.clean = True
         newer.expiry_s = 1000
-        self.claims.late.fold(old, newer)
+        self.claims.merging.fold(old, newer)
         self.here.settle()
         self.assertEqual((newer.queued(), self.claims.sources), (0, {}))
         self.assertIs(self.hub.sessions["s"], newer)
@@ -470,4 +470,4 @@ class StatesTests(Case):
         self.here.wait(1.0)
         self.assertEqual((self.state(), session.queued()), (IDLE, 1))
         self.assertEqual((self.b.kinds(), self.c.kinds()), ([], []))
-        self.assertEqual(self.b.sent(parcels.PUBLISHES), [])
+        self.assertEqual(self.b.sent(frames.PUBLISHES), [])

@@ -23,27 +23,27 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 
-from mhub.cluster.handover import LEFT, STUCK, Handover
+from mhub.cluster.detector import FailedNodeDetector
+from mhub.cluster.drain import LEFT, STUCK, Drain
 from mhub.cluster.service import ClusterService
-from mhub.cluster.vacancies import Vacancies
 from mhub.config import Settings
 from mhub.core.connection import Connection
 from mhub.core.hub import Hub, HubSettings
-from mhub.core.ledger import Ledger
+from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
 from mhub.store.contract import SharedStore, StoreBroken, StoreError, StoreTaken
-from mhub.store.keeper import Keeper
+from mhub.store.writer import StoreWriter
 
 LOOK_S: Final = 0.25
 """How often to look whether somebody is gone."""
 
 STEP_S: Final = 0.1
-"""How often to look how far a stand-in is."""
+"""How often to look how far a failover is."""
 
 GOODBYE_S: Final = 0.2
-"""How long the last parcels may take."""
+"""How long the last frames may take."""
 
 
 class Silent:
@@ -67,7 +67,7 @@ class Silent:
 
 
 class Place:
-    """What a stand-in needs of the node that it runs in."""
+    """What a failover needs of the node that it runs in."""
 
     def __init__(
         self,
@@ -88,14 +88,14 @@ class Place:
         self.clock = clock
 
 
-class StandIns:
-    """All that this node stands in for, at one time or another."""
+class Failovers:
+    """All that this node takes over from, at one time or another."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
         self._log = logger("cluster")
-        self._vacancies = Vacancies(place.cluster.node, place.store.lease_s, Random())
-        self._running: dict[str, StandIn] = {}
+        self._detector = FailedNodeDetector(place.cluster.node, place.store.lease_s, Random())
+        self._running: dict[str, Failover] = {}
         self._looks = LoopingCall(self._look)
         self._looks.clock = place.reactor
 
@@ -105,7 +105,7 @@ class StandIns:
         try:
             word = await place.store.identity()
         except StoreError as error:
-            self._log.warn("no node can stand in for another one: {error}", error=error)
+            self._log.warn("no node can take over from another one: {error}", error=error)
             return
         place.cluster.node.settings.shared_store = word
         self._looks.start(LOOK_S)
@@ -114,38 +114,38 @@ class StandIns:
         """Give all leases back; the stores keep what is in them."""
         if self._looks.running:
             self._looks.stop()
-        for stand_in in list(self._running.values()):
-            await stand_in.stop()
+        for failover in list(self._running.values()):
+            await failover.stop()
 
     def _look(self) -> None:
         if not self._place.cluster.near:
-            return  # a stand-in could not call this node yet
-        for name in self._vacancies.due(self._place.clock()):
+            return  # a failover could not call this node yet
+        for name in self._detector.due(self._place.clock()):
             Deferred.fromCoroutine(self._try(name)).addErrback(self._defect, name)
 
     async def _try(self, name: str) -> None:
         place = self._place
-        stand_in = self._running[name] = StandIn(name, place)
+        failover = self._running[name] = Failover(name, place)
         try:
-            await stand_in.claim()
+            await failover.claim()
         except StoreBroken as error:
-            self._log.warn("cannot stand in for node {name}: {error}", name=name, error=error)
-            self._vacancies.ended(name, place.clock())
+            self._log.warn("cannot take over from node {name}: {error}", name=name, error=error)
+            self._detector.ended(name, place.clock())
         except (StoreError, CancelledError):  # somebody has the lease
-            self._vacancies.failed(name, place.clock())
+            self._detector.failed(name, place.clock())
         else:
-            await stand_in.run()
-            self._vacancies.ended(name, place.clock())
+            await failover.run()
+            self._detector.ended(name, place.clock())
         finally:
-            await stand_in.close()
+            await failover.close()
             del self._running[name]
 
     def _defect(self, failure: Failure, name: str) -> None:
-        self._log.failure("a defect in the stand-in for {name}", failure, name=name)
-        self._vacancies.ended(name, self._place.clock())
+        self._log.failure("a defect in the failover for {name}", failure, name=name)
+        self._detector.ended(name, self._place.clock())
 
 
-class StandIn:
+class Failover:
     """One node, for as long as somebody else has to be it."""
 
     def __init__(self, name: str, place: Place) -> None:
@@ -155,7 +155,7 @@ class StandIn:
         self._stopping = False
         self._over: Deferred[None] = Deferred()
         self._store = place.store.beside(name, place.cluster.node.name, self._taken)
-        self._keeper: Keeper | None = None
+        self._writer: StoreWriter | None = None
         self._cluster: ClusterService | None = None
         self._ticks = LoopingCall(self._tick)
         self._ticks.clock = place.reactor
@@ -167,22 +167,22 @@ class StandIn:
     async def run(self) -> None:
         log = self._log
         log.info(
-            "node {name} is gone: node {host} stands in for it",
+            "node {name} is gone: node {host} takes over from it",
             name=self.name,
             host=self._place.cluster.node.name,
         )
         try:
             await self._open()
-            await self._hand_over()
+            await self._drain()
         except StoreError as error:
-            log.warn("cannot stand in for node {name}: {error}", name=self.name, error=error)
+            log.warn("cannot take over from node {name}: {error}", name=self.name, error=error)
         except CancelledError:
             pass  # stopped meanwhile
 
     async def stop(self) -> None:
         """The process ends."""
         self._stopping = True
-        if self._keeper is None:
+        if self._writer is None:
             await self._store.close()
         await self._over
 
@@ -192,8 +192,8 @@ class StandIn:
             self._ticks.stop()
         if self._cluster is not None:
             await self._cluster.stopService()
-        if self._keeper is not None:
-            await self._keeper.close(self._place.settings.net.shutdown_timeout_s)
+        if self._writer is not None:
+            await self._writer.close(self._place.settings.net.shutdown_timeout_s)
         else:
             await self._store.close()
         self._over.callback(None)
@@ -203,12 +203,12 @@ class StandIn:
         if self._stopping:
             return
         self._stopping = True
-        if self._keeper is not None:
-            self._keeper.give_up()
+        if self._writer is not None:
+            self._writer.give_up()
         if self._cluster is not None:
             self._cluster.node.close()
         self._log.warn(
-            "not standing in for node {name} any more: {error}", name=self.name, error=error
+            "not taking over from node {name} any more: {error}", name=self.name, error=error
         )
 
     # The node
@@ -229,7 +229,7 @@ class StandIn:
             place.cluster,
         )
         cluster.node.settings.shared_store = place.cluster.node.settings.shared_store
-        keeper = Keeper(
+        writer = StoreWriter(
             self._store,
             hub,
             place.reactor,
@@ -238,11 +238,11 @@ class StandIn:
             lambda: None,
             self.name,
         )
-        ledger = Ledger(
+        journal = Journal(
             time.time() - now, settings.store.queue_window, settings.store.max_pending_bytes
         )
-        await keeper.open(time.time(), ledger, place.limits_of, once=True)
-        self._hub, self._keeper, self._cluster = hub, keeper, cluster
+        await writer.open(time.time(), journal, place.limits_of, once=True)
+        self._hub, self._writer, self._cluster = hub, writer, cluster
         self._ticks.start(1.0 / SLOTS_PER_SECOND)
         cluster.enter()
 
@@ -263,13 +263,13 @@ class StandIn:
             self._hub.tick(self._place.clock())
             self._hub.flush()
         except Exception:
-            self._log.failure("a defect in the clock of a stand-in")
+            self._log.failure("a defect in the clock of a failover")
 
-    async def _hand_over(self) -> None:
+    async def _drain(self) -> None:
         assert self._cluster is not None
-        handover = Handover(self._cluster.node, self._place.cluster.node)
+        drain = Drain(self._cluster.node, self._place.cluster.node)
         while not self._stopping:
-            came_to = handover.step()
+            came_to = drain.step()
             self._hub.flush()
             if came_to == LEFT:
                 await deferLater(self._place.reactor, GOODBYE_S)
@@ -280,7 +280,7 @@ class StandIn:
                     "not all that node {name} had could be handed over; the rest stays in its"
                     " store: {what}",
                     name=self.name,
-                    what=handover.left(),
+                    what=drain.left(),
                 )
                 return
             await deferLater(self._place.reactor, STEP_S)
