@@ -6,13 +6,13 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     node        this node: links that come and go, heartbeats, who is ready
     member      another node, as this one sees it
     dials       whom to call, and when
-    frames     the kinds of frames that cross a link
+    frames      the kinds of frames that cross a link
     tables      routes and clients: what each node tells all others
     fill        retained messages: what nodes that meet lack of each other's
     migration   one session for each client id, which follows its client from node to node
     offers      drain: sessions of a node that leaves, whose clients are not connected
-    detector   failed-node detector: which nodes are gone, for this one to take over
-    drain    drain: how far a node is that was taken over, and gives away what it has
+    detector    failed-node detector: which nodes are gone, for this one to take over from
+    drain       how far a failed node is that gives away what it has
 
 On Twisted:
 

@@ -1,8 +1,8 @@
-"""For which nodes this one should try to stand in, and when.
+"""The failed-node detector: which nodes this one should try to take over from, and when.
 
 A node that is not linked may be dead, or only out of our reach; its lease in the store that all
-nodes share knows (`mhub.cluster.failover`).  So every node with that store tries, a moment after the
-link is gone and then again and again; one of them gets the lease once it has lapsed.
+nodes share knows (`mhub.cluster.failover`).  So every node with that store tries, a moment after
+the link is gone and then again and again; one of them gets the lease once it has lapsed.
 
     due()     those to try now; each is busy then, until
     failed()  the lease was not to be had: again soon

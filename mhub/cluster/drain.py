@@ -1,4 +1,4 @@
-"""A node that is taken over gives away all that it has, and goes: how far it is.
+"""Drain a node that failed, in the process of another one: how far it is.
 
     step()   offer what nobody has claimed; GOING, LEFT (all is elsewhere, and goodbye was said), or
              STUCK (nothing has moved for a while, as somebody cannot be reached)
@@ -64,11 +64,11 @@ class Drain:
         for as long as a node is missing, and that may be long.
         """
         node = self._node
-        self._fewest = min(self._fewest, len(node.hub.sessions), node.claims.left())
+        self._fewest = min(self._fewest, len(node.hub.sessions), node.migration.left())
         return (
             self._fewest,
             len(node.channels),
-            node.claims.progress,
+            node.migration.progress,
             sum(member.peer.queued for member in node.members.values()),
         )
 

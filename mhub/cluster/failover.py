@@ -4,12 +4,12 @@ All nodes keep their state in one shared store, each its own.  When the lease of
 lapses, one of the others takes it, and runs that node a second time in its own process: a hub with
 what the store has, without listeners, which calls all others, as if the node had been restarted.
 
-    claim the lease -> open the store -> link with all -> sessions move to where their clients are,
-    those of clients that are nowhere are offered to the others -> LEAVE -> give the lease back
+    claim the lease -> open the store -> link with all -> sessions migrate to where their clients
+    are, those of clients that are nowhere are offered to the others -> LEAVE -> give the lease back
 
 The lines of messages go on with their numbers, so nothing is lost and nothing comes twice.  The
 node itself waits for the lease if it is started meanwhile, and then joins without sessions.  What
-cannot be handed over, as a third node cannot be reached, stays in the store for the next try.
+cannot be moved, as a third node cannot be reached, stays in the store for the next try.
 """
 
 import secrets
@@ -40,7 +40,7 @@ LOOK_S: Final = 0.25
 """How often to look whether somebody is gone."""
 
 STEP_S: Final = 0.1
-"""How often to look how far a failover is."""
+"""How often to look how far a node is drained."""
 
 GOODBYE_S: Final = 0.2
 """How long the last frames may take."""
@@ -67,7 +67,7 @@ class Silent:
 
 
 class Place:
-    """What a failover needs of the node that it runs in."""
+    """What a failed node needs of the process that it is started again in."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class Place:
 
 
 class Failovers:
-    """All that this node takes over from, at one time or another."""
+    """The failed nodes that this one takes over from."""
 
     def __init__(self, place: Place) -> None:
         self._place = place
@@ -119,7 +119,7 @@ class Failovers:
 
     def _look(self) -> None:
         if not self._place.cluster.near:
-            return  # a failover could not call this node yet
+            return  # a failed node that is started here could not call this one yet
         for name in self._detector.due(self._place.clock()):
             Deferred.fromCoroutine(self._try(name)).addErrback(self._defect, name)
 

@@ -13,7 +13,7 @@ from mhub.core.peer import CONFIRM as CONFIRM
 from mhub.core.peer import PUBLISHES as PUBLISHES
 from mhub.wire.primitives import malformed
 
-RESUME: Final = 3  # where each side stands: lines and table
+RESUME: Final = 3  # where each side stands: channels and table
 TABLE: Final = 4  # changes of a table, or a part of all of it
 AGAIN: Final = 5  # the table has a gap: all of it, please
 PING: Final = 6
@@ -52,3 +52,14 @@ def unpack(body: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise malformed("a frame that is no JSON object")
     return found
+
+
+def with_data(data: bytes, **fields: Any) -> bytes:
+    """A body with records behind its JSON."""
+    return pack(**fields) + b"\n" + data
+
+
+def split(body: bytes) -> tuple[dict[str, Any], bytes]:
+    """What with_data() has put together."""
+    head, _, data = body.partition(b"\n")
+    return unpack(head), data

@@ -3,7 +3,7 @@
     links     opened() -> RESUME both ways -> the peer is up; lost() or silence -> down -> dead
     Tables    what each node wants and has (routes, clients)
     Fill      retained messages: what the other side has and we do not
-    Claims    one owner for each session, and session migration
+    Migration one owner for each session, which follows its client
     Drain     sessions of a node that leaves
 
 Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
@@ -21,7 +21,7 @@ from mhub.cluster.dials import Dials
 from mhub.cluster.fill import Fill
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
-from mhub.cluster.migration.claims import Claims
+from mhub.cluster.migration.migration import Migration
 from mhub.cluster.offers import Offers
 from mhub.cluster.tables import Tables
 from mhub.core.connection import Connection
@@ -92,7 +92,7 @@ class Node:
         self._past: dict[str, None] = {}  # instances of nodes that have another one by now
         self.tables = Tables(self)
         self.fill = Fill(self)
-        self.claims = Claims(self)
+        self.migration = Migration(self)
         self.offers = Offers(self)
         self._handlers: dict[int, Callable[[Member, bytes], None]] = {
             frames.RESUME: self._resumed,
@@ -107,18 +107,18 @@ class Node:
             frames.RETAINED: self.fill.retained,
             frames.FILLED: self.fill.filled,
             frames.OFFER: self.offers.made,
-            frames.CUT: self.claims.cuts.on_cut,
-            frames.SWITCHED: self.claims.cuts.on_switched,
-            frames.ACCEPT: self.claims.exchange.on_accept,
-            frames.SESSION: self.claims.exchange.on_session,
-            frames.ENTRIES: self.claims.exchange.on_entries,
-            frames.PENDING: self.claims.exchange.on_pending,
-            frames.MORE: self.claims.exchange.on_more,
-            frames.END: self.claims.exchange.on_end,
-            frames.DONE: self.claims.exchange.on_done,
-            frames.REFUSED: self.claims.exchange.on_refused,
-            frames.ASK: self.claims.exchange.on_ask,
-            frames.UNKNOWN: self.claims.exchange.on_unknown,
+            frames.CUT: self.migration.switches.on_cut,
+            frames.SWITCHED: self.migration.given.on_switched,
+            frames.ACCEPT: self.migration.exchange.on_accept,
+            frames.SESSION: self.migration.exchange.on_session,
+            frames.ENTRIES: self.migration.exchange.on_entries,
+            frames.PENDING: self.migration.exchange.on_pending,
+            frames.MORE: self.migration.exchange.on_more,
+            frames.END: self.migration.exchange.on_end,
+            frames.DONE: self.migration.exchange.on_done,
+            frames.REFUSED: self.migration.exchange.on_refused,
+            frames.ASK: self.migration.exchange.on_ask,
+            frames.UNKNOWN: self.migration.exchange.on_unknown,
         }
 
     @property
@@ -136,7 +136,7 @@ class Node:
         for name in self.peers.peers:
             member = self.meet(name)
             member.shared_store = self.peers.notes.get(SHARED_STORE + name, "")
-        self.claims.recall(self.peers.notes)
+        self.migration.recall(self.peers.notes)
         self.peers.notes = {}
 
     # Who we are (Ends)
@@ -299,7 +299,7 @@ class Node:
         peer = member.peer
         peer.linked(channel, str(life), int(n), str(said["life"]))
         self.peers.restore_routes(peer)
-        self.claims.linked(member)
+        self.migration.linked(member)
         self.tables.begin(member, str(instance), int(number))
         self.fill.begin(member)
         self.send(member, frames.MEMBERS, pack(members=self._known()))
@@ -318,7 +318,7 @@ class Node:
         self._dials.lost(member.name, self.hub.now)
         self._turn(member, state, text)
         self.offers.drop(member)
-        self.claims.unlinked(member)
+        self.migration.unlinked(member)
 
     def _turn(self, member: Member, state: str, text: str) -> None:
         if member.turn(state, text, self.hub.now):
@@ -349,10 +349,10 @@ class Node:
                 if now - member.since >= self.settings.forget_s:
                     self.forget(member.name)
         self._dial(now)
-        self.claims.tick(now)
+        self.migration.tick(now)
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
-            self.claims.look_around()
+            self.migration.look_around()
 
     def _watch(self, member: Member, now: float) -> None:
         settings = self.settings
@@ -443,7 +443,7 @@ class Node:
         return all(self._dials.tried(a) for a in self.seeds if a != self.settings.address)
 
     def complete(self) -> bool:
-        """Whether it has what all have, also those whom somebody will take over from.
+        """Whether it has what all have, also those that another node will take over from.
 
         Others may have forgotten this node, as it had nothing when it was gone.  Where sessions are
         by now it learns from those that have them, and messages that come before would miss them.
@@ -464,7 +464,7 @@ class Node:
         del self.members[name]
         self._shares_store(member, "")
         dropped = self.peers.forget(member.peer)
-        self.claims.forgotten(member)
+        self.migration.forgotten(member)
         if member.state != LEFT:
             kept = f", with {dropped} message" + ("" if dropped == 1 else "s") + " for it"
             self.log(f"node {name} is forgotten" + (kept if dropped else ""))
@@ -474,7 +474,7 @@ class Node:
         """No more clients; how many there were."""
         self._now()
         count = self.hub.evacuate(reference)
-        self.claims.evacuate()
+        self.migration.evacuate()
         self._end_turn()
         return count
 
@@ -490,14 +490,14 @@ class Node:
         if not any(member.peer.up for member in self.members.values()):
             return 0
         waiting = sum(member.peer.queued for member in self.members.values() if member.peer.up)
-        return self.claims.left() + waiting + self.claims.cuts.pending()
+        return self.migration.left() + waiting + self.migration.given.pending()
 
     def empty(self) -> bool:
         """Whether nothing at all is here that anybody should have, also of those not linked."""
         return (
             not self.hub.sessions
-            and not self.claims.sources
-            and not self.claims.cuts.pending()
+            and not self.migration.sources
+            and not self.migration.given.pending()
             and not any(member.peer.queued for member in self.members.values())
         )
 
@@ -530,25 +530,25 @@ class Node:
         self.tables.tell(self.members[peer.name])
 
     def claim(self, connection: Connection) -> bool:
-        return self.claims.claim(connection)
+        return self.migration.claims.claim(connection)
 
     def owned(self, peer: Peer, client_id: str, value: int) -> None:
-        self.claims.owned(self.members[peer.name], client_id, value)
+        self.migration.claims.owned(self.members[peer.name], client_id, value)
 
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
-        self.claims.intakes.control(peer, client_id, body)
+        self.migration.intakes.control(peer, client_id, body)
 
     def direct(self, entry: Entry) -> None:
-        self.claims.intakes.direct(entry)
+        self.migration.intakes.direct(entry)
 
     def loaded(self, session: Session, rows: list[Row]) -> None:
-        self.claims.loaded(session, rows)
+        self.migration.loaded(session, rows)
 
     def ended(self, session: Session) -> None:
-        self.claims.ended(session)
+        self.migration.ended(session)
 
     def turn(self) -> None:
-        self.claims.turn()
+        self.migration.turn()
 
     def _now(self) -> float:
         self.hub.now = self.clock()

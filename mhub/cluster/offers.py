@@ -26,19 +26,19 @@ class Offers:
 
     def make(self, sessions: Iterable[Session], members: list[Member]) -> None:
         """Sessions to others in turn; called again and again, until none is left."""
-        claims = self._node.claims
+        migration = self._node.migration
         here = self._node.hub.sessions
         self._made = {
             client_id: to
             for client_id, to in self._made.items()
-            if client_id in here and not claims.gives(here[client_id])
+            if client_id in here and not migration.gives(here[client_id])
         }
-        room = AT_ONCE - claims.under_way() - len(self._made)
+        room = AT_ONCE - migration.under_way() - len(self._made)
         for index, session in enumerate(sessions):
             if room <= 0:
                 break
             client_id = session.client_id
-            if not claims.gives(session) and client_id not in self._made:
+            if not migration.gives(session) and client_id not in self._made:
                 member = members[index % len(members)]
                 room -= 1
                 self._made[client_id] = member.name
@@ -46,7 +46,7 @@ class Offers:
 
     def made(self, member: Member, body: bytes) -> None:
         """A node offers a session to this one."""
-        self._node.claims.adopt(str(unpack(body)["client"]))
+        self._node.migration.claims.adopt(str(unpack(body)["client"]))
 
     def drop(self, member: Member) -> None:
         """A node is not linked any more."""

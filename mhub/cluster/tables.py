@@ -110,7 +110,7 @@ class Tables:
         if not member.has_table:
             member.has_table = True
             self._node.settled(member)
-            self._node.claims.table(member)
+            self._node.migration.table(member)
 
 
 def _parts(changes: Iterable[list[str | int]]) -> Iterable[list[list[str | int]]]:

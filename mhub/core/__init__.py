@@ -13,7 +13,6 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     shared      groups of $share subscribers
     delivery    a subscription, and a message on its way to one session
     session     what a client has here, connected or not: subscriptions, queue, in flight
-    divided     what a session remembers while other nodes have a part of it
     connection  one network connection: packets in, frames out
     frames      a message as the frame that one connection gets
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says
@@ -23,7 +22,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     fields      the fields of a record, written down once
     records     what a store keeps, as records and batches of changes
     codec       records as bytes, for what carries them to another node
-    journal      what changed since the last batch, and what may not be said before it is safe
+    journal     what changed since the last batch, and what may not be said before it is safe
     hlc         the cluster's clock
     peer        another node: the line of messages to it and from it
     peers       all of them: what they are told, and which of them a message is for

@@ -3,7 +3,7 @@
     receive(data, now)   everything that one read brought; cuts it into packets and acts on each
     out                  frames that wait for the end of the turn, when the hub flushes them at once
     blocked              the socket takes no more: publishes wait in the session's queue meanwhile
-    deferred                 frames that promise something which is not safe in the store yet
+    deferred             frames that promise something which is not safe in the store yet
 
 States: NEW -> (AUTHENTICATING ->) (WAITING ->) READY -> CLOSED.  WAITING is for the session, which
 another node has.  A fault of the peer ends in fail(): the reason

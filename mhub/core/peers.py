@@ -159,6 +159,8 @@ class Peers:
 
     def end_channel(self, peer: Peer) -> None:
         """What a peer sends from now on, if anything, is another channel."""
+        if not peer.heard_n and not peer.early:
+            return
         for life in dict.fromkeys([peer.heard_life, *peer.early.values()]):
             last, _ = self.ended.get(life, (0, []))
             if life == peer.heard_life:

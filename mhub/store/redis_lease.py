@@ -8,7 +8,7 @@ it comes back after its lease has lapsed and somebody took it.  If nobody did, i
 
 A node of a cluster that takes over from another one (`mhub.cluster.failover`) does not wait for the
 lease, and does not change the version of the schema: the node itself may be an older mhub.  The
-node itself waits as long as somebody takes over from it.
+node itself waits as long as another one has its lease.
 """
 
 import os
@@ -60,7 +60,7 @@ class RedisLease:
         """Become the owner.  Returns whether to recount refs, and the server's time.
 
         Whoever was killed does not renew its lease; who still has it by then is alive.  One that
-        takes over from us is done after some time, and one that stands in itself does not wait.
+        takes over from us is done after some time, and a successor does not wait.
         """
         if self._successor:
             return await self.take()

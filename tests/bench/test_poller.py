@@ -1,4 +1,4 @@
-"""epoll and what takes over from it where it is missing see the same."""
+"""epoll and what replaces it where it is missing see the same."""
 
 import select
 import socket

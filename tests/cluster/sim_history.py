@@ -136,13 +136,13 @@ class History:
             if side.node is None or not side.serves:
                 wrong.append(f"{name} does not serve")
                 continue
-            claims = side.node.claims
-            for source in claims.sources.values():
+            migration = side.node.migration
+            for source in migration.sources.values():
                 closed = sorted(source.intake.closed)
                 wrong.append(f"{name} has {source.client_id} {source.state}, closed by {closed}")
-            wrong += [f"{name} gave {given.client_id}" for given in claims.cuts.given.values()]
-            for client_id, session in claims.cuts.gated.items():
-                gates = sorted(claims.intakes.of(session).gates)
+            wrong += [f"{name} gave {given.client_id}" for given in migration.given.all.values()]
+            for client_id, session in migration.intakes.gated.items():
+                gates = sorted(migration.intakes.of(session).gates)
                 wrong.append(f"{name} has {client_id} with closed gates for {gates}")
             for peer in side.node.peers.all:
                 if peer.queued:

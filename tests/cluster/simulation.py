@@ -11,9 +11,9 @@ What a node had on its disk survives a crash, as far as it was synced; of the re
 beginning, which may end in the middle of a batch (`tests.core.files`).  A node that starts has what
 is in the file.  Each node has its own idea of the time of day.
 
-If the stores are `shared`, nodes take over from each other: a while after a crash another one starts
-the node in its own place, without clients, to hand over what it has.  Until that is over, the node
-itself cannot start.
+If the stores are `shared`, nodes take over from each other: a while after a crash another one
+starts the node in its own place, without clients, to drain it.  Until that is over, the node itself
+cannot start.
 """
 
 import hashlib

@@ -62,7 +62,7 @@ class LeaveTests(Case):
         sim.heal()
         sim.run(2.0)
         self.hand_over(a)
-        self.assertEqual(node_of(a).claims.targets, {})
+        self.assertEqual(node_of(a).migration.targets, {})
         again = self.connect(b, "c", 5, clean=False, props=KEPT)
         self.assertTrue(again.connack and again.connack.session_present)
 

@@ -356,7 +356,7 @@ class SessionTests(Case):
         sim.split({"c"})  # so that it takes some time
         client = a.open(4)
         a.send(client, p.connect("s", clean=False))
-        while node_of(a).claims.targets["s"].state != ARRIVING:
+        while node_of(a).migration.targets["s"].state != ARRIVING:
             sim.run(0.0005)
         sim.split({"b"})
         sim.run(22.0)
@@ -401,7 +401,7 @@ class SessionTests(Case):
                     while "s" not in b.world.hub.sessions:
                         sim.run(0.0001)
                 else:
-                    target = node_of(b).claims.targets["s"]
+                    target = node_of(b).migration.targets["s"]
                     while target.session is None or not target.session.inflight:
                         sim.run(0.0001)
                 sim.cut("a", "b")

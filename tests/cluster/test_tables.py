@@ -184,7 +184,7 @@ class OfAnother(Case):
         """Where a session is not any more, nobody has to be asked for it."""
         self.tell(-2, 3, ("cdave", 10), ("cemma", 10))
         self.tell(-2, 4, ("cemma", 10))
-        found = [self.here.node.claims.older(name) for name in ("dave", "emma")]
+        found = [self.here.node.migration.claims.older(name) for name in ("dave", "emma")]
         self.assertEqual(found, [[], ["b"]])
 
     def test_but_not_before_its_last_part(self) -> None:

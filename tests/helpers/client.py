@@ -30,7 +30,7 @@ QUIET_WAIT_S = 0.001
 
 
 class Stream(Protocol):
-    """What a client needs of a socket; a WebSocket can take over from one."""
+    """What a client needs of a socket; a WebSocket can replace one."""
 
     def send(self, data: bytes, /) -> int: ...
     def recv(self, size: int, /) -> bytes: ...

@@ -1,7 +1,7 @@
 """A WebSocket under a test client: masks and frames what it sends, unframes what it gets.
 
 Written from RFC 6455 for these tests alone, strict about what a server sends and free in what the
-client sends.  The handshake is a text to send and a text to check; `WebSocket` takes over from the
+client sends.  The handshake is a text to send and a text to check; `WebSocket` replaces the
 socket of a `RawClient` afterwards.
 """
 

@@ -1,11 +1,14 @@
 """Session migration: the session of a client follows it from node to node.
 
+    migration   all of it, as the node sees it: links, tables, time, the store
     claims      who owns a session, and the CONNECT that waits for it
     holders     which nodes have a session, or claim it
     exchange    frames between source and target
     source      the side that has it: a state machine for each session
     target      the side that gets it: a state machine for each session
-    cuts        the nodes that publish: each switches from the old place to the new one
+    given       sessions that were given away, and the nodes that have not switched yet
+    switches    a node that publishes switches from the old place to the new one
+    resend      what is in its channels that the session has not got
     segments    where messages may be that a session has not got
     intake      which messages are for a session meanwhile, by the node that published them
     intakes     those of all sessions here: gates that open, nodes that have switched elsewhere

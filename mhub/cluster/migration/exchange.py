@@ -7,25 +7,24 @@ from collections import deque
 from typing import TYPE_CHECKING, Any, Final
 
 from mhub.cluster import frames
-from mhub.cluster.frames import unpack
+from mhub.cluster.frames import split, unpack
 from mhub.cluster.member import Member
-from mhub.cluster.migration.pending import split
 from mhub.cluster.migration.segments import segments_of
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import ARRIVING, Offer, Target
 from mhub.core.session import Session
 
 if TYPE_CHECKING:
-    from mhub.cluster.migration.claims import Claims
+    from mhub.cluster.migration.migration import Migration
 
 TOOK: Final = "took/"
 """Notes of sessions that were taken from another node begin so: until that has forgotten them."""
 
 
 class Exchange:
-    def __init__(self, claims: "Claims") -> None:
-        self._claims = claims
-        self._node = claims.node
+    def __init__(self, migration: "Migration") -> None:
+        self._migration = migration
+        self._node = migration.node
         self._took: dict[tuple[str, str], str] = {}  # by client id and source: the session's life
         self._offers: dict[str, dict[str, Offer]] = {}  # to sessions that are frozen here
         # (batch, client, source, epoch): sessions that have come, until they are safe
@@ -35,12 +34,12 @@ class Exchange:
         said, data = split(body)
         client_id, epoch = str(said["client"]), int(said["epoch"])
         offer = Offer(said, data)
-        target = self._claims.targets.get(client_id)
+        target = self._migration.targets.get(client_id)
         if target is not None:
             if epoch == target.epoch:
                 target.offers[member.name] = offer
                 target.wait()
-                self._claims.check(target)
+                self._migration.claims.check(target)
             elif target.state == ARRIVING:
                 target.offers[member.name] = offer  # to be judged when it is here
             return
@@ -55,14 +54,14 @@ class Exchange:
         if session is None:
             self._offers.pop(client_id, None)
             return
-        if session.frozen or client_id in self._claims.targets:
+        if session.frozen or client_id in self._migration.targets:
             return
         for name, offer in self._offers.pop(client_id, {}).items():
             if self._took.get((client_id, name)) == offer.life:
                 self._say_done(client_id, name, session.epoch)
                 continue
             merge = not session.clean
-            self._claims.tell(
+            self._migration.tell(
                 name, frames.REFUSED, client=client_id, epoch=session.epoch, merge=merge
             )
 
@@ -85,7 +84,7 @@ class Exchange:
 
     def _arriving(self, member: Member, said: dict[str, Any]) -> Target | None:
         """The fence: the target that a frame is about, if it serves that epoch."""
-        target = self._claims.targets.get(str(said["client"]))
+        target = self._migration.targets.get(str(said["client"]))
         if target is not None and target.source == member.name:
             if target.state == ARRIVING and target.epoch == int(said["epoch"]):
                 return target
@@ -110,28 +109,28 @@ class Exchange:
         self._took[client_id, name] = offer.life
         if session.sid:
             self._node.hub.require_journal().note(f"{TOOK}{name}/{client_id}", offer.life)
-        self._claims.intakes.note(session)
-        self._claims.completed(target, session)
+        self._migration.intakes.note(session)
+        self._migration.claims.completed(target, session)
         self._say_done(client_id, name, epoch)
-        self._claims.cuts.say_switched(client_id, epoch, older - {name})
+        self._migration.switches.say_switched(client_id, epoch, older - {name})
 
     def _say_done(self, client_id: str, name: str, epoch: int) -> None:
         """DONE, and CUT to all who publish, when all of it is safe here."""
         journal = self._node.hub.journal
         batch = journal.mark() if journal is not None else 0
         self._safe.append((batch, client_id, name, epoch))
-        self._claims.count()
+        self._migration.count()
 
     def _is_safe(self, client_id: str, name: str, epoch: int) -> None:
         member = self._node.members.get(name)
         if member is not None:
-            self._claims.tell_table(member)
+            self._migration.tell_table(member)
             number = self._node.peers.number
-            self._claims.tell(name, frames.DONE, client=client_id, epoch=epoch, table=number)
+            self._migration.tell(name, frames.DONE, client=client_id, epoch=epoch, table=number)
         session = self._node.hub.sessions.get(client_id)
         if session is not None:
-            self._claims.cuts.watch(session)
-            self._claims.intakes.settle(session)
+            self._migration.intakes.watch(session)
+            self._migration.intakes.settle(session)
 
     def forget_took(self, client_id: str, name: str) -> None:
         if self._took.pop((client_id, name), None) is not None:
@@ -158,7 +157,7 @@ class Exchange:
             return
         is_same = said["instance"] == self._node.settings.instance
         sure = is_same or self._node.hub.journal is not None
-        self._claims.tell(member.name, frames.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
+        self._migration.tell(member.name, frames.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
 
     def on_unknown(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -167,7 +166,7 @@ class Exchange:
             source.handle("unknown" if said["sure"] else "unsure")
 
     def _serving(self, member: Member, said: dict[str, Any]) -> Source | None:
-        source = self._claims.source_of(str(said["client"]))
+        source = self._migration.source_of(str(said["client"]))
         if source is not None and source.serves(member.name, int(said["epoch"])):
             return source
         return None

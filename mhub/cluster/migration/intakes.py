@@ -6,9 +6,10 @@ with the same content.  Marks, CLOSE and direct messages come here from the chan
 
 from typing import TYPE_CHECKING, Final
 
+from mhub.cluster.member import Member
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.intake import Intake
-from mhub.cluster.migration.segments import Segment, gates_of, publisher, text_of
+from mhub.cluster.migration.segments import Gate, Segment, gates_of, publisher, text_of
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import ARRIVING, OPENING
 from mhub.core.peer import Entry, Peer
@@ -16,7 +17,7 @@ from mhub.core.session import Session
 from mhub.wire import reasons
 
 if TYPE_CHECKING:
-    from mhub.cluster.migration.claims import Claims
+    from mhub.cluster.migration.migration import Migration
 
 GATES: Final = "gates/"
 """Notes of the closed gates of a session begin so."""
@@ -29,30 +30,37 @@ SEGMENTS: Final = 100
 
 
 class Intakes:
-    def __init__(self, claims: "Claims") -> None:
-        self._claims = claims
-        self._node = claims.node
+    def __init__(self, migration: "Migration") -> None:
+        self._migration = migration
+        self._node = migration.node
+        self.gated: dict[str, Session] = {}  # by client id: sessions here with closed gates
 
     def of(self, session: Session) -> Intake:
-        intake = session.intake
-        if not isinstance(intake, Intake):
+        intake = self.get(session)
+        if intake is None:
             intake = session.intake = Intake(session, self._node.name)
         return intake
 
+    @staticmethod
+    def get(session: Session | None) -> Intake | None:
+        """The one of a session that something is to be decided for."""
+        intake = session.intake if session is not None else None
+        return intake if isinstance(intake, Intake) else None
+
     def settle(self, session: Session) -> None:
         """Its gates have changed: is there anything left to decide?"""
-        intake = session.intake
-        if not isinstance(intake, Intake):
+        intake = self.get(session)
+        if intake is None:
             return
         self.note(session)
         if not intake.gates:
-            self._claims.cuts.unwatch(session)
-        if not intake.is_needed() and session not in self._claims.sources:
+            self.unwatch(session)
+        if not intake.is_needed() and session not in self._migration.sources:
             session.intake = None
 
     def note(self, session: Session) -> None:
-        intake = session.intake
-        if isinstance(intake, Intake) and (session.sid or intake.sid):
+        intake = self.get(session)
+        if intake is not None and (session.sid or intake.sid):
             intake.sid = session.sid or intake.sid
             journal = self._node.hub.require_journal()
             journal.note(f"{GATES}{intake.sid}", text_of(intake.gates))
@@ -87,7 +95,8 @@ class Intakes:
 
     def is_superseded(self, session: Session) -> bool:
         """Whether a node has said that it knows a newer session of this client."""
-        return isinstance(session.intake, Intake) and bool(session.intake.closed)
+        intake = self.get(session)
+        return intake is not None and bool(intake.closed)
 
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
         """A control record came in a peer's channel."""
@@ -100,21 +109,21 @@ class Intakes:
         elif body[:1] == controls.CLOSE:
             self.closed(name, client_id, controls.read_close(body))
         else:
-            self._claims.merging.relayed(client_id, body)
+            self._migration.merging.relayed(client_id, body)
 
     def direct(self, entry: Entry) -> None:
         """What a node has published for a session, sent again to where that is now."""
         client_id, epoch = entry.direct, entry.epoch
         peer = self._node.hub.source
         name = peer.name if peer is not None else self._node.name
-        target = self._claims.targets.get(client_id)
+        target = self._migration.targets.get(client_id)
         if target is not None and target.state == ARRIVING:
             if target.source == name and target.epoch == epoch:
                 target.direct.append(entry)
             return
         session = self._node.hub.sessions.get(client_id)
-        intake = session.intake if session is not None else None
-        if isinstance(intake, Intake) and session is not None:
+        intake = self.get(session)
+        if intake is not None and session is not None:
             gate = intake.gates.get(publisher(entry.via) or name)
             sender = name if entry.origin is None else ""  # who copies may have some of them only
             if gate is not None and gate.epoch == epoch and intake.is_new(sender, entry.via):
@@ -133,7 +142,7 @@ class Intakes:
             found = dict.fromkeys([each.session for each in route.targets])
             for session in found:
                 intake = session.intake
-                if isinstance(intake, Intake) and not self._claims.is_given(session):
+                if isinstance(intake, Intake) and not self._migration.is_given(session):
                     if intake.takes_copy(name, copy):
                         intake.deliver(copy.message)
                         self.note(session)
@@ -141,19 +150,19 @@ class Intakes:
     def marked(self, name: str, client_id: str, epoch: int, gap: bool) -> None:
         """A node has switched: from here on its messages are for the session with this epoch."""
         self.close_merging(name, client_id)
-        target = self._claims.targets.get(client_id)
+        target = self._migration.targets.get(client_id)
         session = self._node.hub.sessions.get(client_id)
         if target is not None and target.state == OPENING and epoch == target.epoch:
             target.marked.add(name)
             if session is not None:
                 session.lose_state(True)
                 self.close(session, name)
-            self._claims.check_opening(target)
+            self._migration.claims.check_opening(target)
             return
-        if session is not None:
-            intake = session.intake
-            gate = intake.gates.get(name) if isinstance(intake, Intake) else None
-            if gate is not None and isinstance(intake, Intake) and epoch == gate.epoch:
+        intake = self.get(session)
+        if session is not None and intake is not None:
+            gate = intake.gates.get(name)
+            if gate is not None and epoch == gate.epoch:
                 del intake.gates[name]
                 if gap:
                     self._has_gap(session, name)
@@ -179,17 +188,17 @@ class Intakes:
             # Of the way that this session has gone, or from before this session was.
             gates[name] = gate
             return
-        if session not in self._claims.sources and client_id not in self._claims.targets:
-            self._claims.lose(session, "the client has connected to another node")
+        if session not in self._migration.sources and client_id not in self._migration.targets:
+            self._migration.claims.lose(session, "the client has connected to another node")
         if self._node.hub.sessions.get(client_id) is session:
             session.lose_state(True)  # whether the other one comes to be or not
             self.close(session, name)
-            source = self._claims.sources.get(session)
+            source = self._migration.sources.get(session)
             if source is not None:
                 source.look()
 
     def close_merging(self, name: str, client_id: str) -> None:
-        for source in self._claims.merging.of(client_id):
+        for source in self._migration.merging.of(client_id):
             self.close(source.session, name)
             source.look()
 
@@ -206,9 +215,9 @@ class Intakes:
         return all(name in intake.closed or name in intake.gates for name in nodes)
 
     def forget(self, session: Session) -> None:
-        intake = session.intake
-        if isinstance(intake, Intake):
-            self._claims.cuts.unwatch(session)
+        intake = self.get(session)
+        if intake is not None:
+            self.unwatch(session)
             intake.gates = {}
             intake.closed = set()
             self.note(session)
@@ -224,5 +233,59 @@ class Intakes:
             intake.gates = gates_of(gates) if gates else {}
             intake.closed = set(closed.split("\n")) if closed else set()
         if gates and self._node.hub.sessions[session.client_id] is session:
-            self._claims.cuts.gated[session.client_id] = session
+            self.gated[session.client_id] = session
         return bool(closed)
+
+    # Gates that are closed
+
+    def watch(self, session: Session) -> None:
+        """Ask all nodes whose gates are closed to switch, now and when they are linked."""
+        intake = self.get(session)
+        if intake is None or not intake.gates:
+            return
+        self.gated[session.client_id] = session
+        for member in list(self._node.channels.values()):
+            gate = intake.gates.get(member.name)
+            if gate is not None:
+                self._migration.tell_table(member)
+                self._tell_gate(member, session, gate)
+
+    def unwatch(self, session: Session) -> None:
+        if self.gated.get(session.client_id) is session:
+            del self.gated[session.client_id]
+
+    def _tell_gate(self, member: Member, session: Session, gate: Gate) -> None:
+        if self._migration.is_given(session):
+            return  # whoever has it asks for it
+        filters = self.filters(session)
+        self.ask(member, session.client_id, gate.epoch, session.began, filters, gate.segments)
+
+    def ask(
+        self,
+        member: Member,
+        client_id: str,
+        epoch: int,
+        began: int,
+        filters: list[str],
+        segments: list[Segment],
+    ) -> None:
+        """Ask a node to switch to us."""
+        self._migration.switches.ask(
+            member,
+            client=client_id,
+            epoch=epoch,
+            began=began,
+            to=self._node.name,
+            table=[self._node.settings.instance, self._node.peers.number],
+            filters=filters,
+            segments=segments,
+            held=self._node.peers.own_epoch(client_id),
+        )
+
+    def linked(self, member: Member) -> None:
+        """Before the table, and before what is confirmed."""
+        for session in list(self.gated.values()):
+            intake = self.get(session)
+            gate = intake.gates.get(member.name) if intake is not None else None
+            if gate is not None:
+                self._tell_gate(member, session, gate)

@@ -1,6 +1,6 @@
 """Older sessions of a client that has a newer one: what they have is relayed to that, as late.
 
-An older session is set apart: it has no name in the hub any more, and a Source in the state MERGING.
+An older session is set apart: it has no name in the hub any more, and a Source that is MERGING.
 """
 
 from typing import TYPE_CHECKING
@@ -14,13 +14,13 @@ from mhub.core.records import Row
 from mhub.core.session import Session
 
 if TYPE_CHECKING:
-    from mhub.cluster.migration.claims import Claims
+    from mhub.cluster.migration.migration import Migration
 
 
 class Merging:
-    def __init__(self, claims: "Claims") -> None:
-        self._claims = claims
-        self._node = claims.node
+    def __init__(self, migration: "Migration") -> None:
+        self._migration = migration
+        self._node = migration.node
         self._apart: dict[str, list[Source]] = {}  # by client id
 
     def of(self, client_id: str) -> list[Source]:
@@ -31,31 +31,31 @@ class Merging:
         """What an older session had, to the one that the client has now."""
         if not rows:
             return
-        self._claims.progress += len(rows)
+        self._migration.progress += len(rows)
         body = controls.relay(rows)
-        if client_id in self._node.hub.sessions or client_id in self._claims.targets:
-            self._claims.intakes.came("", client_id, body)
+        if client_id in self._node.hub.sessions or client_id in self._migration.targets:
+            self._migration.intakes.came("", client_id, body)
             return
-        highest = self._claims.holders.highest(client_id)
+        highest = self._migration.holders.highest(client_id)
         if highest is not None:
             highest.peer.put_control(client_id, body)
 
     def relayed(self, client_id: str, body: bytes) -> None:
         """Late entries came: the session may be here, on its way, or elsewhere."""
-        target = self._claims.targets.get(client_id)
+        target = self._migration.targets.get(client_id)
         session = self._node.hub.sessions.get(client_id)
         if target is not None and (target.state == ARRIVING or session is None):
             target.relayed.append(body)
             return
-        highest = self._claims.holders.highest(client_id)
+        highest = self._migration.holders.highest(client_id)
         if session is None:
             if highest is not None:
                 highest.peer.put_control(client_id, body)
             return
-        source = self._claims.sources.get(session)
+        source = self._migration.sources.get(session)
         if source is not None and source.state in (ENDED, DOUBT) and highest is not None:
             highest.peer.put_control(client_id, body)  # and here, in case that it stays
-        clock_s = self._claims.time_of_day()
+        clock_s = self._migration.time_of_day()
         for row in controls.relayed(body):
             session.enqueue(delivery_of(session, row, clock_s))
         session.pump(self._node.hub.portion)
@@ -64,10 +64,10 @@ class Merging:
         """It is not the session of its client any more, but one that is emptied."""
         client_id, session = source.client_id, source.session
         self._apart.setdefault(client_id, []).append(source)
-        self._claims.cuts.unwatch(session)
+        self._migration.intakes.unwatch(session)
         if self._node.hub.sessions.get(client_id) is session:
             del self._node.hub.sessions[client_id]
-            if client_id not in self._claims.targets:
+            if client_id not in self._migration.targets:
                 self._node.peers.announce(CLIENT + client_id, session.epoch << 1)
 
     def ended(self, source: Source) -> None:
@@ -79,22 +79,22 @@ class Merging:
 
     def fold(self, old: Session, session: Session) -> None:
         """What an older session has here joins the newer one that has come."""
-        source = self._claims.sources.get(old)
+        source = self._migration.sources.get(old)
         if source is None:
-            source = self._claims.sources[old] = Source(self._claims, old)
+            source = self._migration.sources[old] = Source(self._migration, old)
         source.give_up()
         if session.clean:
-            self._claims.given(source, None, [])
+            self._migration.end_source(source, None, [])
         else:
-            self._claims.intakes.close(old, self._node.name)
+            self._migration.intakes.close(old, self._node.name)
             source.handle("merge")
 
     def look(self) -> None:
         """A node that is linked for long has been asked to switch, if it has to."""
         now = self._node.hub.now
-        for source in [each for each in self._claims.sources.values() if each.state == MERGING]:
+        for source in [each for each in self._migration.sources.values() if each.state == MERGING]:
             if now - source.merging_since >= self._node.settings.takeover_timeout_s:
                 current = [m.name for m in self._node.members.values() if m.is_current()]
                 for name in [self._node.name, *current]:
-                    self._claims.intakes.close(source.session, name)
+                    self._migration.intakes.close(source.session, name)
                 source.look()

@@ -1,28 +1,18 @@
-"""What source and target say to each other; docs/peer-protocol.md has the grammar.
+"""What a client has published for nodes that cannot be reached: copies for the target (PENDING).
 
-A body is an object of JSON, and for those with a session or entries a newline and bytes of
-`mhub.core.codec` behind it.
+docs/peer-protocol.md has the grammar.
 """
 
 import json
 from typing import Any, Final
 
-from mhub.cluster.frames import pack, unpack
+from mhub.cluster.frames import with_data
 from mhub.cluster.migration import controls
 from mhub.core.peer import Entry, Origin, Peer, read_record, record_of
 from mhub.wire.publish import topic_field
 
 CLOSED: Final = -1
 """In the place of a mark's epoch, in front of a copy: CLOSE."""
-
-
-def with_data(data: bytes, **fields: Any) -> bytes:
-    return pack(**fields) + b"\n" + data
-
-
-def split(body: bytes) -> tuple[dict[str, Any], bytes]:
-    head, _, data = body.partition(b"\n")
-    return unpack(head), data
 
 
 def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
@@ -69,13 +59,13 @@ def pending_of(client_id: str, epoch: int, peer: Peer, copies: list[Entry]) -> b
 def read_pending(client_id: str, said: dict[str, Any], data: bytes, now: float) -> list[Entry]:
     found = []
     pos = 0
-    for node, life, n, controls, direct, epoch, via in said["origins"]:
+    for node, life, n, said_before, direct, epoch, via in said["origins"]:
         message, plain, shares, pos = read_record(data, pos, now)
         message.sender = client_id
         message.topic = message.topic_data.decode("utf-8")
         message.topic_field = topic_field(message.topic_data)
         copy = Entry(0, message, plain, shares)
-        copy.origin = Origin(str(node), str(life), int(n), str(controls))
+        copy.origin = Origin(str(node), str(life), int(n), str(said_before))
         copy.direct = str(direct)
         copy.epoch = int(epoch)
         copy.via = str(via)

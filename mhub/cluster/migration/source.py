@@ -21,10 +21,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from mhub.cluster import frames
-from mhub.cluster.frames import pack
+from mhub.cluster.frames import pack, with_data
 from mhub.cluster.member import Member
-from mhub.cluster.migration.cuts import Given
-from mhub.cluster.migration.pending import copies_of, pending_of, with_data
+from mhub.cluster.migration.given import Given
+from mhub.cluster.migration.pending import copies_of, pending_of
 from mhub.cluster.migration.queues import MOST, Reader, row_of, stored_of
 from mhub.cluster.migration.segments import Segment, segments_of
 from mhub.core.codec import encode_rows, encode_session
@@ -35,7 +35,7 @@ from mhub.core.session import Session
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
-    from mhub.cluster.migration.claims import Claims
+    from mhub.cluster.migration.migration import Migration
 
 IDLE: Final = "idle"
 OFFERED: Final = "offered"
@@ -84,12 +84,12 @@ TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
 
 
 class Source:
-    def __init__(self, claims: "Claims", session: Session) -> None:
-        self._claims = claims
-        self._node = claims.node
+    def __init__(self, migration: "Migration", session: Session) -> None:
+        self._migration = migration
+        self._node = migration.node
         self.session = session
         self.client_id = session.client_id
-        self.intake = claims.intakes.of(session)
+        self.intake = migration.intakes.of(session)
         self.state = IDLE
         self.target = ""  # whom it is for, in all states but IDLE
         self.epoch = 0  # of the target's claim
@@ -149,7 +149,12 @@ class Source:
 
     def look(self) -> None:
         """Go on, if something is there to go on with."""
-        if self.state in (OFFERED, SENDING, CUTTING, ENDED) and not self._claims.is_wanted(self):
+        if self.state in (
+            OFFERED,
+            SENDING,
+            CUTTING,
+            ENDED,
+        ) and not self._migration.claims.is_wanted(self):
             self.handle("superseded")
         if self.state == IDLE:
             self._look_for_owner()
@@ -159,20 +164,20 @@ class Source:
             self._relay_on()
 
     def _look_for_owner(self) -> None:
-        owner = self._claims.owner_for(self)
+        owner = self._migration.claims.owner_for(self)
         if owner is None or not owner.peer.up or not owner.has_table:
             return
         self.freeze()
         self.target = owner.name
-        self.epoch = self._claims.holders.held(owner, self.client_id)
+        self.epoch = self._migration.holders.held(owner, self.client_id)
         self.handle("ready", owner)
 
     # OFFERED
 
     def _offer(self, owner: Member) -> None:
         session = self.session
-        clock_s = self._claims.time_of_day()
-        self._life = self._claims.life(session)
+        clock_s = self._migration.time_of_day()
+        self._life = self._migration.life(session)
         self._reader = Reader(session, clock_s)
         body = with_data(
             encode_session(stored_of(session, clock_s)),
@@ -181,7 +186,7 @@ class Source:
             life=self._life,
             now=clock_s + self._node.hub.now,
         )
-        self._claims.tell_table(owner)  # what that says of the session comes first
+        self._migration.tell_table(owner)  # what that says of the session comes first
         self._tell(frames.SESSION, body)
 
     # SENDING
@@ -227,7 +232,7 @@ class Source:
 
     def _give(self, rows: list[Row]) -> None:
         self._credit = False
-        self._claims.progress += len(rows)
+        self._migration.progress += len(rows)
         body = with_data(encode_rows(rows), client=self.client_id, epoch=self.epoch)
         self._tell(frames.ENTRIES, body)
 
@@ -265,11 +270,11 @@ class Source:
         """What the session has got up to now goes to the target, and what comes does not."""
         self._reader.catch_up()
         self.intake.divert = self._keep_and_send
-        self._segments = self._claims.intakes.segments(self.session)
-        self._claims.cuts.hold(self._why, self._segments)
+        self._segments = self._migration.intakes.segments(self.session)
+        self._migration.given.hold(self._why, self._segments)
         if self.session.sid:
             self._sid = self.session.sid
-            self._instance = self._claims.instance_of(self.target)
+            self._instance = self._migration.instance_of(self.target)
             segments = json.dumps(self._segments)
             text = "\n".join([self.target, str(self.epoch), self._life, self._instance, segments])
             self._node.hub.require_journal().note(f"{ENDED_NOTE}{self.session.sid}", text)
@@ -293,7 +298,7 @@ class Source:
         return True
 
     def _end(self) -> None:
-        self._instance = self._claims.instance_of(self.target)
+        self._instance = self._migration.instance_of(self.target)
         gates = {**self._segments, self._node.name: []}
         lost = self.session.state_lost
         body = pack(client=self.client_id, epoch=self.epoch, gates=gates, lost=lost)
@@ -306,7 +311,7 @@ class Source:
         self.target, epoch, self._life, self._instance, segments = text.split("\n")
         self.epoch = int(epoch)
         self._segments = {n: segments_of(each) for n, each in json.loads(segments).items()}
-        self._claims.cuts.hold(self._why, self._segments)
+        self._migration.given.hold(self._why, self._segments)
         self._sid = self.session.sid
         self.intake.divert = self._keep_and_send
         self.freeze()
@@ -322,15 +327,15 @@ class Source:
     def _settle(self, number: int) -> None:
         """The target has the session."""
         given = Given(
-            self.client_id, self.epoch, self.target, self._claims.intakes.filters(self.session)
+            self.client_id, self.epoch, self.target, self._migration.intakes.filters(self.session)
         )
-        given.instance = self._claims.instance_of(self.target)
+        given.instance = self._migration.instance_of(self.target)
         given.number = number
         given.began = self.session.began
         given.waits = self._segments
         if given.waits.pop(self.target, None) is not None:
             self._node.members[self.target].peer.release_confirm(self._why)
-        self._claims.given(self, given, self._shared)
+        self._migration.end_source(self, given, self._shared)
 
     def _doubt(self) -> None:
         """Until the target can be asked; other nodes wait for us a little, too."""
@@ -374,7 +379,7 @@ class Source:
     def _stay(self) -> None:
         """It is still ours: the target is gone, or wants it no more."""
         self.give_up()
-        self._claims.stays(self)
+        self._migration.stays(self)
 
     def _stay_in_doubt(self) -> None:
         """Nobody can say who has it: it is not what the client knows any more."""
@@ -392,13 +397,13 @@ class Source:
         """
         self.freeze()
         self.merging_since = self._node.hub.now
-        self._claims.merging.set_apart(self)
+        self._migration.merging.set_apart(self)
         self.intake.divert = self._relay_on_arrival
-        self._reader = Reader(self.session, self._claims.time_of_day())
+        self._reader = Reader(self.session, self._migration.time_of_day())
         rows = [row for row in self._reader.first() if not row.record.released]
         for row in rows:
             row.record.pid = 0
-        self._claims.merging.relay(self.client_id, rows)
+        self._migration.merging.relay(self.client_id, rows)
         self.session.clear_sent()
         # What the store does not know yet to be in flight, or gone, it would give as queued.
         journal = self._node.hub.journal
@@ -408,25 +413,25 @@ class Source:
     def _relay_on_arrival(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         if qos and subscription.group is None and self._reader.is_exhausted():
             delivery = _delivery(message, qos, subscription)
-            row = row_of(delivery, 1, 0, self._claims.time_of_day())
-            self._claims.merging.relay(self.client_id, [row])
+            row = row_of(delivery, 1, 0, self._migration.time_of_day())
+            self._migration.merging.relay(self.client_id, [row])
             return False
         return qos > 0
 
     def _relay_on(self) -> None:
         while self._safe_at <= self._node.hub.durable:
             if self._reader.is_exhausted():
-                if self._claims.intakes.is_closed(self):
+                if self._migration.intakes.is_closed(self):
                     self.handle("all")
                 return
             rows = self._reader.read()
             if rows is None:
                 return
-            self._claims.merging.relay(self.client_id, rows)
+            self._migration.merging.relay(self.client_id, rows)
 
     def _relay_loaded(self, rows: list[Row]) -> None:
         if found := self._reader.loaded(rows):
-            self._claims.merging.relay(self.client_id, found)
+            self._migration.merging.relay(self.client_id, found)
             for row in found:
                 self._node.hub.require_journal().forget(row.record)
         elif not self._reader.is_exhausted():
@@ -437,10 +442,10 @@ class Source:
 
     def _discard(self) -> None:
         """Nothing of it is needed any more."""
-        self._claims.given(self, None, [])
+        self._migration.end_source(self, None, [])
 
     def _tell(self, kind: int, body: bytes) -> None:
-        self._claims.send(self.target, kind, body)
+        self._migration.send(self.target, kind, body)
 
 
 def _delivery(message: Publish, qos: int, subscription: Subscription) -> Delivery:

@@ -29,7 +29,7 @@ from mhub.core.session import Session
 from mhub.wire import reasons
 
 if TYPE_CHECKING:
-    from mhub.cluster.migration.claims import Claims
+    from mhub.cluster.migration.migration import Migration
 
 CLAIMING: Final = "claiming"
 ARRIVING: Final = "arriving"
@@ -69,9 +69,9 @@ class Offer:
 
 
 class Target:
-    def __init__(self, claims: "Claims", client_id: str, epoch: int) -> None:
-        self._claims = claims
-        self._node = claims.node
+    def __init__(self, migration: "Migration", client_id: str, epoch: int) -> None:
+        self._migration = migration
+        self._node = migration.node
         self.client_id = client_id
         self.epoch = epoch
         self.state = CLAIMING
@@ -186,7 +186,7 @@ class Target:
                 peer = self._node.peers.meet(name)
                 for copy in copies:
                     peer.put_copy(copy)
-                self._claims.intakes.copied(name, copies)
+                self._migration.intakes.copied(name, copies)
         old = hub.sessions.get(self.client_id)
         hub.sessions[self.client_id] = session
         for subscription in session.subscriptions.values():
@@ -196,24 +196,24 @@ class Target:
             hub.require_journal().session(session)
         if is_lost:
             session.lose_state(True)
-        intake = self._claims.intakes.of(session)
+        intake = self._migration.intakes.of(session)
         mine = gates.pop(self._node.name, [])
         intake.gates = {node: Gate(self.epoch, each) for node, each in gates.items()}
-        self._claims.cuts.remember(self.client_id, self.epoch, session.began)
-        older = {*self._claims.older(self.client_id)}
-        self._claims.cuts.close(self.client_id, session.began, older)
-        self._claims.intakes.close_merging(self._node.name, self.client_id)
-        filters = self._claims.intakes.filters(session)
-        for entry in self._claims.cuts.collect(self.client_id, filters, mine):
+        self._migration.switches.remember(self.client_id, self.epoch, session.began)
+        older = {*self._migration.claims.older(self.client_id)}
+        self._migration.switches.close(self.client_id, session.began, older)
+        self._migration.intakes.close_merging(self._node.name, self.client_id)
+        filters = self._migration.intakes.filters(session)
+        for entry in self._migration.resend.collect(self.client_id, filters, mine):
             if intake.is_new(self._node.name, entry.via):
                 intake.deliver(entry.message)
         for entry in self.direct:
             intake.deliver(entry.message)
-        self._claims.exchange.took(self, session, offer, {each.node for each in mine})
+        self._migration.exchange.took(self, session, offer, {each.node for each in mine})
         for body in self.relayed:
-            self._claims.intakes.came("", self.client_id, body)
+            self._migration.intakes.came("", self.client_id, body)
         if old is not None:
-            self._claims.merging.fold(old, session)
+            self._migration.merging.fold(old, session)
 
     def _drop(self) -> None:
         """The source is gone, or has begun again: it has all of this."""
@@ -228,7 +228,7 @@ class Target:
         if session.sid:
             hub.require_journal().note(ARRIVING_NOTE + self.client_id, "")
             hub.require_journal().ended(session)
-        self._claims.claim_again(self)
+        self._migration.claims.claim_again(self)
 
     def _drop_and_open(self) -> None:
         self._drop()  # which claims anew, and opens under the new epoch
@@ -243,21 +243,21 @@ class Target:
         if self.connection is None or self.connection.state != WAITING:
             # Nobody needs a new session: what others have stays as it is.
             self.state = OWNED
-            self._claims.withdrawn(self)
+            self._migration.claims.withdrawn(self)
             return
         self.deadline = self._node.hub.now + OPENING_S
         self.marked = set()
-        self._claims.ask_all(self)
+        self._migration.claims.ask_all(self)
 
     def _welcome_new(self) -> None:
-        self._claims.open_new(self)
+        self._migration.claims.open_new(self)
 
     def _welcome(self) -> None:
-        self._claims.completed(self, self._node.hub.sessions.get(self.client_id))
+        self._migration.claims.completed(self, self._node.hub.sessions.get(self.client_id))
 
     def _withdraw(self, member: Member) -> None:
         self._fail(f"the client has connected to node {member.name}")
-        self._claims.withdrawn(self)
+        self._migration.claims.withdrawn(self)
 
     def _fail(self, text: str) -> None:
         connection = self.connection
@@ -266,4 +266,4 @@ class Target:
             connection.fail(reasons.SESSION_TAKEN_OVER, text)
 
     def _tell(self, kind: int) -> None:
-        self._claims.tell(self.source, kind, client=self.client_id, epoch=self.epoch)
+        self._migration.tell(self.source, kind, client=self.client_id, epoch=self.epoch)

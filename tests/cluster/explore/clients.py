@@ -221,7 +221,7 @@ class Subscriber:
             nodes = [s.node for s in sides if s.node is not None]
             if all(m.has_table for node in nodes for m in node.members.values()):
                 sessions = [1 for node in nodes if "s" in node.hub.sessions]
-                if len(sessions) == 1 and not any(node.claims.sources for node in nodes):
+                if len(sessions) == 1 and not any(node.migration.sources for node in nodes):
                     self.split = False
 
     def _read_one(self) -> None:

@@ -446,12 +446,12 @@ class Cluster:
         for name, side in self.sides.items():
             node = side.node
             assert node is not None
-            claims = node.claims
+            migration = node.migration
             for what, there in (
-                ("targets", claims.targets),
-                ("sources", claims.sources),
-                ("sessions that nodes still send", claims.cuts.given),
-                ("closed gates", claims.cuts.gated),
+                ("targets", migration.targets),
+                ("sources", migration.sources),
+                ("sessions that nodes still send", migration.given.all),
+                ("closed gates", migration.intakes.gated),
             ):
                 if there:
                     wrong.append(f"{name} has {what} left: {_states(there)}")

@@ -11,14 +11,17 @@ from typing import Any
 
 from mhub.cluster import frames
 from mhub.cluster.frames import pack, unpack
-from mhub.cluster.migration import controls, cuts, exchange, intakes, source, target
+from mhub.cluster.migration import controls, exchange, intakes, resend, source, target
 from mhub.cluster.migration.claims import Claims
-from mhub.cluster.migration.cuts import Cuts, Given
 from mhub.cluster.migration.exchange import Exchange
+from mhub.cluster.migration.given import Given, GivenSessions
 from mhub.cluster.migration.intake import Intake
 from mhub.cluster.migration.intakes import Intakes
 from mhub.cluster.migration.merging import Merging
+from mhub.cluster.migration.migration import Migration
+from mhub.cluster.migration.resend import Resend
 from mhub.cluster.migration.source import DOUBT, ENDED, GONE, IDLE, MERGING, Source
+from mhub.cluster.migration.switches import Switches
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OWNED, Target
 from mhub.cluster.node import Node
 from mhub.core.connection import Connection
@@ -79,7 +82,7 @@ def nothing(*args: Any, **fields: Any) -> None:
 @fault("back-memory", "cut")
 def target_takes_frames_of_any_epoch() -> None:
     def arriving(self: Any, member: Any, said: dict[str, Any]) -> Target | None:
-        found = self._claims.targets.get(str(said["client"]))
+        found = self._migration.targets.get(str(said["client"]))
         return found if found is not None and found.state == ARRIVING else None
 
     Exchange._arriving = arriving
@@ -101,7 +104,7 @@ def session_of_any_epoch_is_an_offer() -> None:
     def on_any_session(self: Any, member: Any, body: bytes) -> None:
         head, _, data = body.partition(b"\n")
         said = unpack(head)
-        found = self._claims.targets.get(str(said["client"]))
+        found = self._migration.targets.get(str(said["client"]))
         if found is not None:
             said["epoch"] = found.epoch
         on_session(self, member, pack(**said) + b"\n" + data)
@@ -112,7 +115,7 @@ def session_of_any_epoch_is_an_offer() -> None:
 @fault("crash-both", "cut-far", "away-bab")
 def direct_message_of_any_epoch_is_taken() -> None:
     def direct(self: Any, entry: Any) -> None:
-        found = self._claims.targets.get(entry.direct)
+        found = self._migration.targets.get(entry.direct)
         if found is not None and found.state == ARRIVING:
             found.direct.append(entry)
             return
@@ -139,7 +142,7 @@ def mark_of_any_epoch_opens_a_gate() -> None:
 
 @fault("away-back", "away-bab")
 def switched_of_any_epoch_counts() -> None:
-    on_switched = Cuts.on_switched
+    on_switched = GivenSessions.on_switched
 
     @wraps(on_switched)
     def on_any_switched(self: Any, member: Any, body: bytes) -> None:
@@ -147,19 +150,19 @@ def switched_of_any_epoch_counts() -> None:
         said["epoch"] = 1 << 62
         on_switched(self, member, pack(**said))
 
-    Cuts.on_switched = on_any_switched
+    GivenSessions.on_switched = on_any_switched
 
 
 @fault("away-back", "away-bab")
 def cut_of_a_lower_epoch_counts() -> None:
-    on_cut = Cuts.on_cut
+    on_cut = Switches.on_cut
 
     @wraps(on_cut)
     def on_any_cut(self: Any, member: Any, body: bytes) -> None:
         self._switched.clear()
         on_cut(self, member, body)
 
-    Cuts.on_cut = on_any_cut
+    Switches.on_cut = on_any_cut
 
 
 # Positions
@@ -195,10 +198,10 @@ def position_is_taken_too_early() -> None:
 
     def early_offer(self: Any, owner: Any) -> None:
         offer(self, owner)
-        self._early = segments(self._claims.intakes, self.session)
+        self._early = segments(self._migration.intakes, self.session)
 
     def early_segments(self: Any, session: Any) -> Any:
-        found = self._claims.sources.get(session)
+        found = self._migration.sources.get(session)
         return getattr(found, "_early", None) or segments(self, session)
 
     Source._offer = early_offer
@@ -211,7 +214,7 @@ def position_is_taken_too_late() -> None:
     end = Source._end
 
     def late_end(self: Any) -> None:
-        self._segments = self._claims.intakes.segments(self.session)
+        self._segments = self._migration.intakes.segments(self.session)
         end(self)
 
     Source._end = late_end
@@ -264,19 +267,19 @@ def cap_is_released_with_end() -> None:
 
 @fault("third", "third-cut")
 def cap_is_released_with_done() -> None:
-    gave = Cuts.gave
+    gave = GivenSessions.gave
 
     def releasing(self: Any, given: Given) -> None:
         gave(self, given)
         for name in given.waits:
             self._node.peers.peers[name].release_confirm(given.why)
 
-    Cuts.gave = releasing
+    GivenSessions.gave = releasing
 
 
 @fault("crash-third-source")
 def cap_is_not_held_after_a_restart() -> None:
-    recall = Cuts.recall
+    recall = GivenSessions.recall
 
     def forgetful(self: Any, notes: dict[str, str]) -> None:
         hold, self.hold = self.hold, nothing
@@ -284,7 +287,7 @@ def cap_is_not_held_after_a_restart() -> None:
         self.hold = hold
         del self.hold
 
-    Cuts.recall = forgetful
+    GivenSessions.recall = forgetful
 
 
 @fault("near", "move")
@@ -301,7 +304,7 @@ def cut_before_it_is_safe() -> None:
 
     def hasty(self: Any, found: Any, session: Any, offer: Any, older: set[str]) -> None:
         took(self, found, session, offer, older)
-        self._claims.cuts.watch(session)
+        self._migration.intakes.watch(session)
 
     Exchange.took = hasty
 
@@ -388,13 +391,13 @@ def gates_are_not_written() -> None:
 @fault("crash-third-source")
 def session_that_was_given_is_not_noted() -> None:
     """Nodes that have not switched yet are not asked after a restart."""
-    note = Cuts._note
+    note = GivenSessions._note
 
     def unwritten(self: Any, given: Given) -> None:
         if not given.waits:
             note(self, given)
 
-    Cuts._note = unwritten
+    GivenSessions._note = unwritten
 
 
 # The switch
@@ -402,7 +405,7 @@ def session_that_was_given_is_not_noted() -> None:
 
 @fault("third", "order")
 def mark_before_the_direct_ones() -> None:
-    switch = Cuts._switch
+    switch = Switches._switch
 
     def hasty(self: Any, client_id: str, epoch: int, to: str, *rest: Any) -> None:
         peer = self._node.meet(to).peer
@@ -416,27 +419,27 @@ def mark_before_the_direct_ones() -> None:
         for args in later:
             put(*args)
 
-    Cuts._switch = hasty
+    Switches._switch = hasty
 
 
 @fault("order", "third-memory")
 def direct_ones_in_the_wrong_order() -> None:
-    collect = Cuts.collect
+    collect = Resend.collect
 
     def backward(self: Any, *args: Any) -> Any:
         return collect(self, *args)[::-1]
 
-    Cuts.collect = backward
+    Resend.collect = backward
 
 
 @fault("away-bab", "away-back")
 def segments_in_the_wrong_order() -> None:
-    collect = Cuts.collect
+    collect = Resend.collect
 
     def backward(self: Any, client_id: str, filters: Any, segments: Any) -> Any:
         return collect(self, client_id, filters, segments[::-1])
 
-    Cuts.collect = backward
+    Resend.collect = backward
 
 
 @fault("away-back")
@@ -461,47 +464,47 @@ def last_segment_is_dropped() -> None:
 
 @fault("away-back", "away-on")
 def collect_ignores_that_a_gate_was_closed() -> None:
-    collect = Cuts.collect
+    collect = Resend.collect
 
     def hasty(self: Any, client_id: str, filters: Any, segments: Any) -> Any:
         return collect(self, client_id, filters, [s._replace(was_open=True) for s in segments])
 
-    Cuts.collect = hasty
+    Resend.collect = hasty
 
 
 @fault("onward-twice", "away-bab")
 def collect_ignores_marks() -> None:
-    cuts._opens = lambda entry, segment: False
+    resend._opens = lambda entry, segment: False
 
 
 @fault("onward-twice", "away-bab")
 def collect_ignores_close() -> None:
-    is_switch = cuts._is_switch
+    is_switch = resend._is_switch
 
     def hasty(entry: Any, client_id: str) -> bool:
         return entry.message.payload[:1] != controls.CLOSE and is_switch(entry, client_id)
 
-    cuts._is_switch = hasty
+    resend._is_switch = hasty
 
 
 @fault("onward-twice", "away-bab")
 def what_was_sent_before_is_sent_again() -> None:
-    Cuts._not_sent = lambda self, client_id, segments: segments
+    Resend.not_sent = lambda self, client_id, segments: segments
 
 
 @fault("onward-twice", "away-bab")
 def collect_ignores_direct_ones() -> None:
-    collect = Cuts.collect
+    collect = Resend.collect
 
     def hasty(self: Any, *args: Any) -> Any:
         return [entry for entry in collect(self, *args) if not entry.direct]
 
-    Cuts.collect = hasty
+    Resend.collect = hasty
 
 
 @fault("third", "third-cut")
 def nothing_is_sent_again() -> None:
-    Cuts.collect = lambda self, *args: []
+    Resend.collect = lambda self, *args: []
 
 
 @fault("near")
@@ -517,24 +520,24 @@ def what_the_target_has_published_is_not_collected() -> None:
 
 @fault("crash-target", "crash-both")
 def close_is_not_sent() -> None:
-    Cuts.close = nothing
+    Switches.close = nothing
 
 
 @fault("third", "third-memory")
 def cut_overtakes_the_table() -> None:
     """A node switches before it knows the target's subscriptions."""
-    Cuts._expect = nothing
-    Claims.tell_table = nothing
+    Switches._expect = nothing
+    Migration.tell_table = nothing
 
 
 @fault("third")
 def table_is_withdrawn_before_the_cut() -> None:
     """A node hears that the subscriptions are gone before it has switched."""
-    gave = Cuts.gave
-    original = Claims.given
+    gave = GivenSessions.gave
+    original = Migration.end_source
 
     def given_late(self: Any, found: Source, given: Given | None, shared: Any) -> None:
-        mine = self.cuts
+        mine = self.given
         asked: list[Given] = []
         mine.gave = asked.append
         try:
@@ -546,7 +549,7 @@ def table_is_withdrawn_before_the_cut() -> None:
         for each in asked:
             gave(mine, each)
 
-    Claims.given = given_late
+    Migration.end_source = given_late
 
 
 # Gates
@@ -634,7 +637,7 @@ def direct_ones_come_first() -> None:
     direct = Intakes.direct
 
     def hasty(self: Any, entry: Any) -> None:
-        found = self._claims.targets.get(entry.direct)
+        found = self._migration.targets.get(entry.direct)
         if found is not None and found.session is not None and found.epoch == entry.epoch:
             for subscription in found.session.subscriptions.values():
                 found.session.deliver(entry.message, entry.message.qos, subscription)
@@ -646,7 +649,7 @@ def direct_ones_come_first() -> None:
 
 @fault("far", "move")
 def source_does_not_mark_its_own_channel() -> None:
-    given = Claims.given
+    given = Migration.end_source
 
     def forgetful(self: Any, found: Source, what: Given | None, shared: Any) -> None:
         put = Peer.put_control
@@ -656,7 +659,7 @@ def source_does_not_mark_its_own_channel() -> None:
         finally:
             Peer.put_control = put
 
-    Claims.given = forgetful
+    Migration.end_source = forgetful
 
 
 # All or nothing
@@ -718,7 +721,7 @@ def doubt_is_given_to_a_third() -> None:
     look = Source.look
 
     def hasty(self: Any) -> None:
-        owner = self._claims.owner_for(self) if self.state == DOUBT else None
+        owner = self._migration.owner_for(self) if self.state == DOUBT else None
         if owner is not None and owner.name != self.target:
             self.give_up()
         look(self)
@@ -752,14 +755,14 @@ def lower_epoch_wins() -> None:
         if session is not None and client_id not in self.targets:
             self.lose(session, "any claim")
 
-    Claims._lose_if_later = lose_if_later
+    Claims.lose_if_later = lose_if_later
 
 
 @fault("onward", "onward-cut")
 def session_is_offered_to_two() -> None:
     """A source that is asked by another one begins again at once, also after END."""
     source.TABLE[(ENDED, "superseded")] = ("stay", IDLE)
-    Exchange._serving = lambda self, member, said: self._claims.source_of(str(said["client"]))
+    Exchange._serving = lambda self, member, said: self._migration.source_of(str(said["client"]))
 
 
 # Told

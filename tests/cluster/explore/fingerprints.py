@@ -30,7 +30,7 @@ from mhub.store.memory import MemoryStore
 from mhub.wire.primitives import read_u64
 from tests.cluster.explore.cluster import Cluster, Side
 
-ANYWHERE = {"hub", "limits", "stats", "settings", "_node", "slot", "_claims"}
+ANYWHERE = {"hub", "limits", "stats", "settings", "_node", "slot", "_migration", "_holders"}
 
 LEFT_OUT: dict[str, set[str]] = {
     "Session": {
@@ -63,7 +63,7 @@ LEFT_OUT: dict[str, set[str]] = {
         *("note", "asking"),
     },
     # A life is only compared with others: how many there were does not matter
-    "Claims": {"node", "progress", "holders", "_gone", "_lives"},
+    "Migration": {"node", "progress", "holders", "_gone", "_lives"},
     "Exchange": {"_safe"},
     "Source": {"_actions", "_reader"},
     "Target": {"_actions"},
@@ -119,8 +119,8 @@ class Ranks:
                         for each in batch.deliveries:
                             found.setdefault(each.sid, set()).add(each.seq)
             sessions = list(node.hub.sessions.values())
-            sessions += [each.session for each in node.claims.targets.values() if each.session]
-            sessions += list(node.claims.sources)
+            sessions += [each.session for each in node.migration.targets.values() if each.session]
+            sessions += list(node.migration.sources)
             for session in sessions:
                 found.setdefault(session.sid, set()).add(session.last_seq)
         self._seqs = {sid: sorted(seqs) for sid, seqs in found.items()}
@@ -289,13 +289,13 @@ def _side(cluster: Cluster, side: Side) -> Any:
     hub = side.world.hub
     peers = node.peers
     walk = Walk(hub.durable, ranks, in_full)
-    claims = node.claims
-    found = [disk, walk.of(hub.sessions), walk.of(claims), walk.of(peers)]
+    migration = node.migration
+    found = [disk, walk.of(hub.sessions), walk.of(migration), walk.of(peers)]
     found.append(walk.of(node.members))
     found.append(walk.of(node.offers._made))
-    found.append([(walk.batch(batch), *rest) for batch, *rest in claims.exchange._safe])
-    found.append([(walk.batch(batch), client_id) for batch, client_id in claims._gone])
-    for given in claims.cuts.given.values():
+    found.append([(walk.batch(batch), *rest) for batch, *rest in migration.exchange._safe])
+    found.append([(walk.batch(batch), client_id) for batch, client_id in migration._gone])
+    for given in migration.given.all.values():
         found.append(given.number - peers.peers[given.to].table_heard)
     oldest = peers.number
     for peer in peers.all:

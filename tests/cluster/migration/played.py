@@ -15,9 +15,8 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster import frames
 from mhub.cluster.contract import PROTOCOL
-from mhub.cluster.frames import pack
+from mhub.cluster.frames import pack, split, with_data
 from mhub.cluster.migration import controls
-from mhub.cluster.migration.pending import split, with_data
 from mhub.cluster.migration.queues import row_of
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
@@ -425,8 +424,8 @@ class Case(SynchronousTestCase):
         return self.here.world.hub
 
     @property
-    def claims(self) -> Any:
-        return self.here.node.claims
+    def migration(self) -> Any:
+        return self.here.node.migration
 
     def peer(self, name: str) -> Peer:
         """Another node as node a has it: the channels to it and from it."""
@@ -481,12 +480,12 @@ class Case(SynchronousTestCase):
     # Source and target on node a
 
     def source(self, client_id: str = "s") -> Source | None:
-        found = self.claims.source_of(client_id)
+        found = self.migration.source_of(client_id)
         assert found is None or isinstance(found, Source)
         return found
 
     def target(self, client_id: str = "s") -> Target | None:
-        found = self.claims.targets.get(client_id)
+        found = self.migration.targets.get(client_id)
         assert found is None or isinstance(found, Target)
         return found
 

@@ -542,7 +542,7 @@ class LookAroundTests(ClaimCase):
         self.begin()
         session = self.sleeper()
         self.b.claims("s", session.epoch + 1000, False)
-        del self.claims.sources[session]
+        del self.migration.sources[session]
         session.frozen = False
         self.b.forget()
         self.here.wait(11.0)

@@ -5,8 +5,9 @@ receiver takes each message once, whichever way is faster.
 """
 
 from mhub.cluster import frames
+from mhub.cluster.frames import split, with_data
 from mhub.cluster.migration import controls
-from mhub.cluster.migration.pending import CLOSED, marks_in, read_pending, split, with_data
+from mhub.cluster.migration.pending import CLOSED, marks_in, read_pending
 from mhub.cluster.migration.segments import Segment, place
 from mhub.core.peer import record_of
 from tests.cluster.migration.played import TOPIC, Case, Close, Copy, message_of

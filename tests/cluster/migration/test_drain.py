@@ -150,7 +150,7 @@ class HoldingTests(SourceCase):
     def test_one_that_may_be_elsewhere(self) -> None:
         self.ended()
         self.settle()
-        self.assertEqual((self.claims.under_way(), self.here.node.holding()), (1, 1))
+        self.assertEqual((self.migration.under_way(), self.here.node.holding()), (1, 1))
 
     def test_a_node_that_has_not_switched(self) -> None:
         self.ended()

@@ -3,7 +3,7 @@
 from typing import Any
 
 from mhub.cluster import frames
-from mhub.cluster.migration.pending import with_data
+from mhub.cluster.frames import with_data
 from mhub.cluster.migration.source import CUTTING, DOUBT, ENDED, OFFERED, SENDING
 from mhub.cluster.migration.target import ARRIVING, CLAIMING
 from tests.cluster.migration.played import PlayedNode, entry

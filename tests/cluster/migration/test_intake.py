@@ -171,7 +171,7 @@ class GateTests(GateCase):
             far.marks("s", self.served)
         self.here.settle()
         self.assertIsNone(self.hub.sessions["s"].intake)
-        self.assertEqual(self.claims.cuts.gated, {})
+        self.assertEqual(self.migration.intakes.gated, {})
         self.assertFalse([name for name in store.notes if name.startswith("gates/")])
 
     def test_also_when_the_session_ends_before(self) -> None:
@@ -180,7 +180,7 @@ class GateTests(GateCase):
         self.here.settle()
         store = self.here.store
         assert store is not None
-        self.assertEqual(self.claims.cuts.gated, {})
+        self.assertEqual(self.migration.intakes.gated, {})
         self.assertFalse([name for name in store.notes if name.startswith("gates/")])
 
     def test_a_node_that_is_forgotten_has_no_gate(self) -> None:
@@ -444,7 +444,7 @@ class OptionTests(Case):
         for sender, queued in (("s", 0), ("another", 1)):
             message = message_of(b"1")
             message.sender = sender
-            self.claims.intakes.of(session).deliver(message)
+            self.migration.intakes.of(session).deliver(message)
             self.assertEqual(session.queued(), queued, sender)
 
     def test_retain_as_published(self) -> None:

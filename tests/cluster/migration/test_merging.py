@@ -417,11 +417,11 @@ class FoldTests(TargetCase):
         for durable in (False, True):
             with self.subTest(durable=durable):
                 self.folded(durable)
-                self.assertIn(self.old, self.claims.sources)
+                self.assertIn(self.old, self.migration.sources)
                 for far in (self.b, self.c):
                     far.marks("s", self.epoch())
                 self.here.settle()
-                self.assertNotIn(self.old, self.claims.sources)
+                self.assertNotIn(self.old, self.migration.sources)
                 self.assertIn("s", self.hub.sessions)
                 self.assertNotEqual(self.here.peers.table.get("cs", 0), 0)
 
@@ -444,7 +444,7 @@ class FoldTests(TargetCase):
         for far in (self.b, self.c):
             far.marks("s", epoch)
         self.here.settle()
-        self.assertEqual([each.state for each in self.claims.sources.values()], [])
+        self.assertEqual([each.state for each in self.migration.sources.values()], [])
 
     def test_into_a_clean_one_nothing_is_folded(self) -> None:
         """A clean start wants nothing of what was."""
@@ -454,9 +454,9 @@ class FoldTests(TargetCase):
         newer = self.hub.new_session("s", old.limits)
         newer.clean = True
         newer.expiry_s = 1000
-        self.claims.merging.fold(old, newer)
+        self.migration.merging.fold(old, newer)
         self.here.settle()
-        self.assertEqual((newer.queued(), self.claims.sources), (0, {}))
+        self.assertEqual((newer.queued(), self.migration.sources), (0, {}))
         self.assertIs(self.hub.sessions["s"], newer)
 
 

@@ -80,7 +80,7 @@ class SourceCase(Case):
 
     def state_of_merging(self) -> str:
         """That of the older session, which is not the client's any more."""
-        found = self.claims.sources.get(self.session)
+        found = self.migration.sources.get(self.session)
         return found.state if found is not None else ""
 
     def accept(self) -> None:
@@ -112,7 +112,7 @@ class RowTests(SourceCase, RowCase):
     table = TABLE
 
     def machine(self) -> Source | None:
-        found = self.claims.sources.get(self.session)
+        found = self.migration.sources.get(self.session)
         assert found is None or isinstance(found, Source)
         return found
 
@@ -373,7 +373,7 @@ class RowTests(SourceCase, RowCase):
     def test_row_merging_all(self) -> None:
         """Nobody sends anything more to it: it is over."""
         self.leaving()
-        self.claims.intakes.closed("a", "s", self.claimed)
+        self.migration.intakes.closed("a", "s", self.claimed)
         self.b.closes("s", self.claimed)
         with self.row(MERGING, "all"):
             self.c.closes("s", self.claimed)
@@ -1029,7 +1029,7 @@ class BusyLinkTests(ClusterCase):
                 b.send(publisher, p.publish("t", b"1", 1, 31))
                 again = b.open()
                 b.send(again, p.connect("s", clean=False))
-                while node_of(b).claims.targets["s"].state != ARRIVING:
+                while node_of(b).migration.targets["s"].state != ARRIVING:
                     sim.run(0.0005)
                 b.send(publisher, p.publish("t", b"2", 1, 32))
                 sim.run(5.0)

@@ -1,7 +1,7 @@
 """The node that claims a session: it gets all of it before the client is let in, or nothing."""
 
 from mhub.cluster import frames
-from mhub.cluster.migration.pending import with_data
+from mhub.cluster.frames import with_data
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OPENING, OPENING_S, TABLE, Target
 from mhub.core.limits import Limits

@@ -7,7 +7,7 @@ import json
 
 from mhub.cluster import frames
 from mhub.cluster.member import UP
-from mhub.cluster.migration import controls, cuts
+from mhub.cluster.migration import controls, given, switches
 from mhub.cluster.migration.pending import CLOSED
 from mhub.cluster.migration.segments import Segment, place
 from mhub.core.peer import Entry, Origin
@@ -40,7 +40,7 @@ class CollectTests(CutsCase):
     """What a session has not got, of what is in the channel to where it was."""
 
     def collect(self, *segments: Segment, filters: tuple[str, ...] = (TOPIC,)) -> list[bytes]:
-        found = self.claims.cuts.collect("s", list(filters), list(segments))
+        found = self.migration.resend.collect("s", list(filters), list(segments))
         return [entry.message.payload for entry in found]
 
     def mark(self, node: str, epoch: int) -> None:
@@ -104,7 +104,7 @@ class CollectTests(CutsCase):
                 self.start()
                 self.copies()
                 segment = self.segment("b", self.first, since=since)
-                found = self.claims.cuts.collect("s", [TOPIC], [segment])
+                found = self.migration.resend.collect("s", [TOPIC], [segment])
                 self.assertEqual(
                     [(each.message.payload, each.via) for each in found],
                     [(b"copy 0", place("d", "d1", 7)), (b"copy 1", place("d", "d1", 8))],
@@ -124,12 +124,12 @@ class CollectTests(CutsCase):
     def test_it_is_known_where_each_was_at_first(self) -> None:
         """However often it is sent again."""
         self.start(b"1")
-        (found,) = self.claims.cuts.collect("s", [TOPIC], [self.segment("b", self.first)])
+        (found,) = self.migration.resend.collect("s", [TOPIC], [self.segment("b", self.first)])
         first = place("a", self.peer("b").life, self.first + 1)
         self.assertEqual(found.via, first)
         self.peer("c").put_direct("s", 2000, found.message, True, found.via)
         segment = self.segment("c", 0, since=2000)
-        (again,) = self.claims.cuts.collect("s", [TOPIC], [segment])
+        (again,) = self.migration.resend.collect("s", [TOPIC], [segment])
         self.assertEqual(again.via, first)
 
     def test_nothing_of_a_node_without_a_channel(self) -> None:
@@ -330,18 +330,18 @@ class SwitchTests(CutsCase):
     def test_a_node_that_has_not_switched_for_long_has_nothing_for_it(self) -> None:
         """What it sends is confirmed again, though it was never asked by the owner."""
         self.start(b"1")
-        given = cuts.Given("s", EPOCH, "c", [TOPIC])
+        gone = given.Given("s", EPOCH, "c", [TOPIC])
         life = self.peer("b").heard_life
-        given.waits = {"b": [Segment("a", life, 0, [], 0, True)]}
-        told = self.here.node.claims.cuts
-        told.hold(given.why, given.waits)
-        told.gave(given)
+        gone.waits = {"b": [Segment("a", life, 0, [], 0, True)]}
+        told = self.here.node.migration.given
+        told.hold(gone.why, gone.waits)
+        told.gave(gone)
         self.assertEqual(self.peer("b").cap, 0)
         self.here.wait(5.0)
-        self.assertIn(given.why, told.given)
+        self.assertIn(gone.why, told.all)
         self.here.node.members["b"].state = UP
         self.here.wait(30.0)
-        self.assertEqual((told.given, self.peer("b").cap), ({}, -1))
+        self.assertEqual((told.all, self.peer("b").cap), ({}, -1))
 
     def test_the_owner_is_believed_in_any_case(self) -> None:
         """It asks for a new session as well, which has no segments."""
@@ -554,7 +554,7 @@ class GivenTests(SourceCase):
     def notes(self) -> list[str]:
         store = self.here.store
         assert store is not None
-        return [name for name in store.notes if name.startswith(cuts.NOTE)]
+        return [name for name in store.notes if name.startswith(given.NOTE)]
 
     def check(self) -> None:
         """What node c is told when it is back."""
@@ -601,7 +601,7 @@ class GivenTests(SourceCase):
                 self.c.switched("s", self.claimed)
                 self.here.settle()
                 self.assertEqual(self.c.confirmed(), 2)
-                self.assertEqual((self.notes(), self.claims.cuts.given), ([], {}))
+                self.assertEqual((self.notes(), self.migration.given.all), ([], {}))
 
     def test_it_is_told_again_with_each_link_until_it_has(self) -> None:
         self.given()
@@ -619,7 +619,7 @@ class GivenTests(SourceCase):
         self.given(durable=True)
         self.here.node.forget("c")
         self.here.settle()
-        self.assertEqual((self.notes(), self.claims.cuts.given), ([], {}))
+        self.assertEqual((self.notes(), self.migration.given.all), ([], {}))
 
     def test_given_a_second_time_the_first_is_a_part_of_it(self) -> None:
         """The session was here again meanwhile: its segments for node c are in the next CUT."""
@@ -645,18 +645,18 @@ class GivenTests(SourceCase):
         self.assertEqual(said["epoch"], self.claimed)
         self.assertEqual(said["segments"], [[*segment], ["a", "c1", 1, [], epoch, False]])
         self.c.switched("s", self.claimed)
-        self.assertEqual((self.claims.cuts.given, self.peer("c").caps), ({}, {}))
+        self.assertEqual((self.migration.given.all, self.peer("c").caps), ({}, {}))
 
     def test_those_that_can_be_reached_are_pending(self) -> None:
         """A node that leaves waits for them."""
         self.given(away=False)
-        self.assertEqual(self.claims.cuts.pending(), 1)
+        self.assertEqual(self.migration.given.pending(), 1)
         self.c.switched("s", self.claimed)
-        self.assertEqual(self.claims.cuts.pending(), 0)
+        self.assertEqual(self.migration.given.pending(), 0)
 
     def test_those_that_cannot_are_not(self) -> None:
         self.given()
-        self.assertEqual(self.claims.cuts.pending(), 0)
+        self.assertEqual(self.migration.given.pending(), 0)
 
     def test_the_positions_outlive_a_crash_in_doubt(self) -> None:
         """The store has them with the note that END was out."""
@@ -681,7 +681,7 @@ class GivenTests(SourceCase):
 class RememberTests(CutsCase):
     def test_not_more_than_a_few_switches_are_remembered(self) -> None:
         """One that is forgotten is only made again."""
-        self.patch(cuts, "REMEMBERED", 2)
+        self.patch(switches, "REMEMBERED", 2)
         self.start()
         for client_id in ("x", "y", "z"):
             self.c.cut(client_id, EPOCH, "c", [], held=EPOCH)
