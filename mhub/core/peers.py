@@ -6,10 +6,11 @@
 A hub without a cluster has no Peers, and pays nothing for it.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from zlib import crc32
 
 from mhub.core import channel_out
+from mhub.core.channel_in import IncomingChannel
 from mhub.core.hlc import NOTE, Clock
 from mhub.core.journal import AckTracker
 from mhub.core.limits import PeerLimits
@@ -27,6 +28,13 @@ if TYPE_CHECKING:
     from mhub.core.session import Session
 
 
+ENDED: Final = "channels"
+"""The note with how far channels were received that have ended."""
+
+ENDED_CHANNELS: Final = 100
+"""So many of them are remembered."""
+
+
 class Peers:
     def __init__(
         self, hub: "Hub", node: str, clock: Clock, neighbours: Neighbours, limits: PeerLimits
@@ -42,6 +50,9 @@ class Peers:
         self.peers: dict[str, Peer] = {}
         self.all: list[Peer] = []
         self.past = PeerStats()  # of those that are forgotten
+        # Channels that have ended, by epoch: the last number received, and what came beyond it as
+        # copies.  Another node may still have copies of the rest, for longer than we know the peer.
+        self.ended: dict[str, tuple[int, list[int]]] = {}
         self.publisher: Peer | None = None  # whose message is at hand; None: of a client here
         self.publisher_controls = ""  # of a copy: what the control records in front of it say
         self.notes: dict[str, str] = {}  # what the store had at the start
@@ -76,11 +87,42 @@ class Peers:
         self.withdraw(peer, True)
         peer.clients = {}
         dropped = peer.outgoing.forget()
+        self.end_channel(peer.incoming)
         peer.incoming.forget()
         del self.peers[peer.name]
         self.all.remove(peer)
         self.past.add(peer.counters)
         return dropped
+
+    def end_channel(self, channel: IncomingChannel) -> None:
+        """What a peer sends from now on, if anything, is another channel."""
+        if not channel.last_received and not channel.early:
+            return
+        for epoch in dict.fromkeys([channel.epoch, *channel.early.values()]):
+            last, _ = self.ended.get(epoch, (0, []))
+            if epoch == channel.epoch:
+                last = channel.last_received
+            early = [n for n, its_epoch in channel.early.items() if its_epoch == epoch]
+            if last or early:
+                self.ended[epoch] = last, early
+        while len(self.ended) > ENDED_CHANNELS:
+            del self.ended[next(iter(self.ended))]
+        if self.hub.journal is not None:
+            lines = []
+            for epoch, (last, copies) in self.ended.items():
+                lines.append(" ".join([epoch, str(last), *[str(n) for n in copies]]))
+            self.hub.journal.note(ENDED, "\n".join(lines))
+
+    def recall_channels(self, text: str) -> None:
+        """What end_channel() has noted."""
+        for line in text.splitlines():
+            words = line.split(" ")
+            self.ended[words[0]] = int(words[1]), [int(n) for n in words[2:]]
+
+    def has_come(self, epoch: str, n: int) -> bool:
+        """Whether a number came by a channel that has ended."""
+        last, early = self.ended.get(epoch, (0, []))
+        return n <= last or n in early
 
     def counters(self) -> PeerStats:
         """The sums over all that ever were: they do not go down when one is forgotten."""
