@@ -587,7 +587,7 @@ def gate_is_opened_by_a_direct_message() -> None:
     def hasty(self: Any, entry: Any) -> None:
         direct(self, entry)
         session = self._node.hub.sessions.get(entry.direct)
-        peer = self._node.hub.source
+        peer = self._node.peers.publisher
         if session is not None and session.intake is not None and peer is not None:
             session.intake.gates.pop(peer.name, None)
 
@@ -639,7 +639,7 @@ def direct_ones_come_first() -> None:
 
     def hasty(self: Any, entry: Any) -> None:
         found = self._migration.targets.get(entry.direct)
-        if found is not None and found.session is not None and found.epoch == entry.epoch:
+        if found is not None and found.session is not None and found.epoch == entry.session_epoch:
             for subscription in found.session.subscriptions.values():
                 found.session.deliver(entry.message, entry.message.qos, subscription)
             return
