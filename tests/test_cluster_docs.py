@@ -8,7 +8,7 @@ from twisted.trial.unittest import TestCase
 from mhub.cluster import frames, member
 from mhub.cluster.contract import PROTOCOL
 from mhub.core.hlc import Clock
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import PeerLimits
 from mhub.core.peers import Peers
 from tests.core.world import World
 

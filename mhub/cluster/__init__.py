@@ -21,7 +21,7 @@ On Twisted:
     service     the node with its clock and its links
     failover    another node, started again in this process from the store that all share
 
-    Hub.publish -> Peers.forward -> Peer.put -> (a turn's end) Peer.flush -> Channel.send
-    Ends.received -> Peer.take -> Hub.publish_from_peer -> the sessions of that node
+    Hub.publish -> Peers.forward -> OutgoingChannel.put -> (a turn's end) flush -> LinkEnd.send
+    Ends.received -> IncomingChannel.take -> Hub.publish_from_peer -> the sessions of that node
     Hub, on CONNECT -> Claims.claim -> Target <- frames, marks -> Source, where the session is
 """

@@ -31,8 +31,12 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     codec       records as bytes, for what carries them to another node
     journal     what changed since the last batch, and what may not be said before it is safe
     hlc         the cluster's clock
-    peer        another node: the line of messages to it and from it
-    peers       all of them: what they are told, and which of them a message is for
+    table       what the other nodes are told of this one
+    peer        another node: its link, what it wants, what it knows
+    channel_out the channel of messages to it
+    channel_in  the channel of messages from it
+    channel_records  what stands in a channel, as bytes
+    peers       all other nodes: which of them a message is for
     hub         owns all of it; publish, flush, tick
     restore     a hub from what a store has
     sys         the $SYS topics

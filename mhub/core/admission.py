@@ -204,7 +204,7 @@ class Admission:
                 raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
         connection.welcome = Welcome(packet, username, expiry_s, answer)
         peers = hub.peers
-        if peers is None or not peers.sessions or not peers.neighbours.claim(connection):
+        if peers is None or not peers.table.sessions or not peers.neighbours.claim(connection):
             self.welcome(connection)
 
     def welcome(self, connection: Connection) -> None:
@@ -225,7 +225,7 @@ class Admission:
         session.username = welcome.username
         session.epoch = connection.epoch
         if hub.peers is not None:
-            hub.peers.own(session.client_id, session.epoch, True)
+            hub.peers.table.own(session.client_id, session.epoch, True)
         session.expiry_s = expiry_s
         if present and hub.peers is not None:
             hub.router.lasts(session.subscriptions, expiry_s > 0)

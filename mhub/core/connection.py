@@ -129,7 +129,7 @@ class Connection(Timed):
         self.state = NEW
         self.session: Session | None = None
         self.client_id = ""
-        self.heard_at = now
+        self.received_at = now
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size
         self.max_packet_out = UNLIMITED
@@ -173,7 +173,7 @@ class Connection(Timed):
                 return
             if not partial.is_due():
                 if partial.has_progress():
-                    self.heard_at = now
+                    self.received_at = now
                 return
             data = bytes(partial.data)
             self.partial = None
@@ -222,7 +222,7 @@ class Connection(Timed):
             hub.stats.protocol_errors += 1
             self.fail(fault.reason, fault.text)
         if pos:
-            self.heard_at = hub.now
+            self.received_at = hub.now
         if pos < size and self.state != CLOSED:
             self.partial = Partial(data[pos:] if pos else data, needed)
 
@@ -636,12 +636,12 @@ class Connection(Timed):
         if not self.keepalive_s:
             return 0.0
         if self.stalled or (self.deferred is not None and len(self.deferred) >= DEFERRED_MOST):
-            self.heard_at = now  # it is not read from, so it cannot be heard
-        deadline = self.heard_at + 1.5 * self.keepalive_s
+            self.received_at = now  # it is not read from, so nothing can come
+        deadline = self.received_at + 1.5 * self.keepalive_s
         if deadline > now:
             return deadline
         self.hub.stats.keepalive_timeouts += 1
         self.fail(  # [MQTT-3.1.2-22]
-            reasons.KEEP_ALIVE_TIMEOUT, f"nothing heard for {now - self.heard_at:.0f} s"
+            reasons.KEEP_ALIVE_TIMEOUT, f"nothing received for {now - self.received_at:.0f} s"
         )
         return 0.0

@@ -26,8 +26,8 @@ class Subscriber(Timed):
         """Take a message over: send it now, or keep it as long as it takes."""
         raise NotImplementedError
 
-    def record(self, epoch: float) -> SessionRecord:
-        """What the store has of it; `epoch` makes the hub's time that of day."""
+    def record(self, clock_offset_s: float) -> SessionRecord:
+        """What the store has of it, its times in those of the day."""
         raise NotImplementedError
 
 
@@ -81,10 +81,12 @@ class Delivery:
         return len(self.message.payload) + len(self.message.topic_data)
 
 
-def delivery_of(row: Row, epoch: float, subscriptions: dict[str, Subscription]) -> Delivery:
+def delivery_of(
+    row: Row, clock_offset_s: float, subscriptions: dict[str, Subscription]
+) -> Delivery:
     """A delivery as it was stored or transferred; ValueError if that is damaged."""
     record = row.record
-    delivery = Delivery(publish_of(row.body, epoch), record.qos, record.retain, record.ids)
+    delivery = Delivery(publish_of(row.body, clock_offset_s), record.qos, record.retain, record.ids)
     delivery.released = record.released
     if record.share:
         for subscription in subscriptions.values():

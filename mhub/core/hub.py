@@ -22,7 +22,6 @@ from mhub.core.connection import Connection
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
-from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, Events, JournalWriter
 from mhub.core.publishing import Publishing
@@ -88,8 +87,6 @@ class Hub:
         self.authorizer: Authorizer | None = None
         self.journal: Journal | None = None
         self.peers: Peers | None = None
-        self.source: Peer | None = None  # whose message is at hand; None: of a client here
-        self.source_controls = ""  # of a copy: what the control records in front of it say
         self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
         self.sessions: dict[str, Session] = {}
@@ -195,7 +192,7 @@ class Hub:
     def join(self, peers: Peers) -> None:
         """From now on, this hub is one of several."""
         self.peers = peers
-        self.router.peers = peers
+        self.router.table = peers.table
         self.retained.count_for_peers()
 
     def require_journal(self) -> Journal:
@@ -221,7 +218,7 @@ class Hub:
         peers = self.peers
         if peers is not None and not route.reserved:
             if message.retain:
-                message.stamp = peers.clock.stamp(self.now)
+                message.hlc = peers.clock.timestamp(self.now)
             if message.retain or route.peers is not None or route.groups:
                 peers.forward(message, route)
         self._deliver(message, route, route.groups)
@@ -232,8 +229,8 @@ class Hub:
         route = self.router.find(message.topic_data)
         message.topic = route.topic
         message.topic_field = route.topic_field
-        if message.stamp and self.peers is not None:
-            self.peers.clock.saw(message.stamp)
+        if message.hlc and self.peers is not None:
+            self.peers.clock.saw(message.hlc)
         if plain:
             self._deliver(message, route, NO_GROUPS)
         elif message.retain:
@@ -281,11 +278,11 @@ class Hub:
             message.frame_v5 = None
 
     def _retain(self, message: Publish, route: Route) -> None:
-        if message.stamp and not self.retained.newer(message):
+        if message.hlc and not self.retained.newer(message):
             return  # another node knows of a later one
         self.retained.store(message)
         journal = self.journal
-        if message.stamp and not message.payload:
+        if message.hlc and not message.payload:
             tombstone = self.retained.put_tombstone(message, self.now)
             if journal is not None:
                 journal.retain(tombstone, True)
@@ -389,7 +386,8 @@ class Hub:
         if expiry_s != NEVER:
             session.ends_at = self.now + expiry_s
         if self.peers is not None:
-            self.peers.own(session.client_id, self.peers.own_epoch(session.client_id), False)
+            table = self.peers.table
+            table.own(session.client_id, table.own_epoch(session.client_id), False)
         if session.sid:
             self.require_journal().session(session)
         redistribute(session, None, False)
@@ -402,7 +400,7 @@ class Hub:
         if self.peers is not None and session.shares:
             for subscription in session.subscriptions.values():
                 if subscription.group is not None:
-                    self.peers.group_changed(subscription.group)
+                    self.peers.table.group_changed(subscription.group)
 
     def end_session(self, session: Session) -> None:
         """Forget a session; a will that was still delayed goes out now."""

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mhub.core.delivery import Delivery, Subscriber, Subscription
 
 PEER: Final = "\0peer/"
-"""The line to a peer is kept like a session, under a client id that no client can have."""
+"""The channel to a peer is kept like a session, under a client id that no client can have."""
 
 OVERHEAD: Final = 200
 """Bytes that a record takes besides its message, about."""
@@ -47,6 +47,12 @@ class AckTracker:
         self.unsettled = 0  # or when none of its deliveries is left
         self.record: MessageRecord | None = None  # if it was stored once for several
         self.waiter: Connection | None = None  # the sender's, that waits
+
+    def arrived(self) -> None:
+        """One peer less to wait for."""
+        self.remote -= 1
+        if self.remote == 0 and self.waiter is not None:
+            self.waiter.release()
 
     def free(self, durable: int) -> bool:
         return self.remote == 0 and (self.unsettled == 0 or self.batch <= durable)
@@ -68,8 +74,8 @@ class DeferredFrame:
 
 
 class Journal:
-    def __init__(self, epoch: float, window: int, max_pending_bytes: int) -> None:
-        self.epoch = epoch  # the hub's clock plus this is the time of day
+    def __init__(self, clock_offset_s: float, window: int, max_pending_bytes: int) -> None:
+        self.clock_offset_s = clock_offset_s  # the hub's clock plus this is the time of day
         self.window = window  # messages of a queue that are held in memory
         self.max_pending_bytes = max_pending_bytes
         self.batch = Batch(1)
@@ -133,12 +139,12 @@ class Journal:
         batch.size_bytes += OVERHEAD + len(row.body)
         batch.urgent = True
 
-    def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", spoken: str) -> None:
-        """A message for a peer to keep; all of its line comes back at the start."""
+    def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", addressed: str) -> None:
+        """A message for a peer to keep; all of its channel comes back at the start."""
         self._add(sid, n, delivery)
         record = delivery.record
         if record is not None:
-            record.share = spoken
+            record.share = addressed
             record.pid = 1  # as if in flight: so it is at hand when the hub starts
 
     def _add(self, sid: int, seq: int, delivery: "Delivery") -> None:
@@ -159,7 +165,7 @@ class Journal:
             shared.refs += 1
             record.mid = shared.mid
         else:
-            record.body = records.message(message, self.epoch)
+            record.body = records.message(message, self.clock_offset_s)
         batch.deliveries.append(record)
         batch.size_bytes += OVERHEAD + len(record.body)
         batch.urgent = True
@@ -171,7 +177,7 @@ class Journal:
         record = tracker.record
         if record is None:
             self.last_mid += 1
-            record = MessageRecord(self.last_mid, records.message(message, self.epoch))
+            record = MessageRecord(self.last_mid, records.message(message, self.clock_offset_s))
             record.batch = batch.number
             tracker.record = record
             batch.messages.append(record)
@@ -248,12 +254,12 @@ class Journal:
         if session.sid == 0:
             self.last_sid += 1
             session.sid = self.last_sid
-        record = session.record(self.epoch)
+        record = session.record(self.clock_offset_s)
         self.batch.sessions[session.sid] = record
         self._grow(len(record.will))
 
-    def line(self, name: str) -> int:
-        """The number under which the line to a peer is kept."""
+    def open_channel(self, name: str) -> int:
+        """The number under which the channel to a peer is kept."""
         self.last_sid += 1
         record = SessionRecord(self.last_sid, PEER + name)
         record.expiry_s = NEVER
@@ -267,7 +273,7 @@ class Journal:
         self.batch.subscriptions[(sid, name)] = record
         self._grow(len(name))
 
-    def end_line(self, sid: int) -> None:
+    def end_channel(self, sid: int) -> None:
         self.batch.ended.append(sid)
         self._grow(0)
 
@@ -289,7 +295,7 @@ class Journal:
 
     def retain(self, message: Publish, kept: bool) -> None:
         """The retained message of a topic changed: to this one, or to none."""
-        body = records.message(message, self.epoch) if kept else b""
+        body = records.message(message, self.clock_offset_s) if kept else b""
         self.batch.retained[message.topic] = body
         self._grow(len(body))
         tracker = tracker_of(message)

@@ -9,9 +9,10 @@ from mhub.core.records import Batch, Row
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
+    from mhub.core.channel_records import Entry
     from mhub.core.connection import Connection
     from mhub.core.delivery import Subscription
-    from mhub.core.peer import Entry, Peer
+    from mhub.core.peer import Peer
     from mhub.core.session import Session
 
 

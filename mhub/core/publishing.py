@@ -46,7 +46,7 @@ class Publishing:
             message.journaled = connection.owner().sid != 0
         if qos == 2 and not self._first_of_qos2(connection, message.pid, message.dup):
             after = hub.mark(connection.owner())
-            others = hub.peers.wait_for_lines() if hub.peers is not None else None
+            others = hub.peers.wait_for_channels() if hub.peers is not None else None
             connection.acknowledge(PUBREC, message.pid, 0, after, others)  # [MQTT-4.3.3-10]
             return
         reason = hub.may_publish(connection, route.topic, route.reserved)

@@ -19,7 +19,7 @@ from mhub.wire.topics import check_name, has_wildcard
 if TYPE_CHECKING:
     from mhub.core.delivery import Subscriber, Subscription
     from mhub.core.peer import Peer
-    from mhub.core.peers import Peers
+    from mhub.core.table import Table
 
 SYS: Final = "$SYS/"
 
@@ -55,7 +55,7 @@ class Router:
         self.cached: TopicTree[bytes] = TopicTree()
         self.subscriptions = 0
         self.shared_subscriptions = 0
-        self.peers: Peers | None = None  # who has to know what is subscribed here
+        self.table: Table | None = None  # where it is written what is subscribed here
 
     def find(self, topic_data: bytes) -> Route:
         """The route of a topic; ProtocolFault if it is no valid topic name."""
@@ -147,12 +147,12 @@ class Router:
                 self._announce(subscription.topic_filter, leaf, subscription.group)
 
     def _announce(self, topic_filter: str, leaf: Leaf, group: Group | None) -> None:
-        if self.peers is None:
+        if self.table is None:
             return
         if group is None:
-            self.peers.interest(topic_filter, leaf)
+            self.table.interest(topic_filter, leaf)
         else:
-            self.peers.group_changed(group)
+            self.table.group_changed(group)
 
     def route_to_peer(self, topic_filter: str, peer: "Peer", wanted: bool) -> None:
         """A peer has subscribers to a filter, or has none any more."""

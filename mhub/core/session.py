@@ -449,7 +449,7 @@ class Session(Subscriber):
             self.queue.forget()
             self.queue = None
 
-    def record(self, epoch: float) -> SessionRecord:
+    def record(self, clock_offset_s: float) -> SessionRecord:
         """What the store has of it, without subscriptions and messages."""
         record = SessionRecord(self.sid, self.client_id)
         record.username = self.username
@@ -458,12 +458,12 @@ class Session(Subscriber):
         record.expiry_s = self.expiry_s
         record.epoch = self.epoch
         record.began = self.began
-        record.ends_at = self.ends_at + epoch if self.ends_at else 0.0
+        record.ends_at = self.ends_at + clock_offset_s if self.ends_at else 0.0
         will = self.will
         if will is not None:
-            record.will = records.message(will.message, epoch)
+            record.will = records.message(will.message, clock_offset_s)
             record.will_delay_s = will.delay_s
-            record.will_at = will.due_at + epoch if will.due_at else 0.0
+            record.will_at = will.due_at + clock_offset_s if will.due_at else 0.0
         return record
 
     # Time

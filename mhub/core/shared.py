@@ -88,7 +88,7 @@ class Group:
             return None
         total = self.live
         for peer, value in peers.items():
-            if peer.up and not peer.full():
+            if peer.up and not peer.outgoing.full():
                 total += value >> 2
         if total:
             place = self.turn % total
@@ -97,17 +97,17 @@ class Group:
                 return None
             place -= self.live
             for peer, value in peers.items():
-                if peer.up and not peer.full():
+                if peer.up and not peer.outgoing.full():
                     if place < value >> 2:
                         return peer
                     place -= value >> 2
         if self.members:
             return None
         for peer in peers:
-            if peer.up and not peer.full():
+            if peer.up and not peer.outgoing.full():
                 return peer
         for peer in peers:
-            if not peer.full():
+            if not peer.outgoing.full():
                 return peer
         return None
 
@@ -115,4 +115,4 @@ class Group:
         """Whether all members are on nodes that can be sent nothing more for now."""
         if self.members or self.peers is None:
             return False
-        return all(peer.full() for peer in self.peers)
+        return all(peer.outgoing.full() for peer in self.peers)

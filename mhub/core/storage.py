@@ -149,18 +149,18 @@ class Storage:
 
     def _page_in(self, session: "Session", queue: OutgoingQueue, rows: list[Row]) -> None:
         """Messages from the store: they are next."""
-        epoch = self.hub.require_journal().epoch
+        clock_offset_s = self.hub.require_journal().clock_offset_s
         for row in rows:
             queue.page_in(row.record)
-            found = self.revive(session, row, epoch)
+            found = self.revive(session, row, clock_offset_s)
             if found is not None:
                 queue.append(found, found.size_bytes())
         session.end_queue()
 
-    def revive(self, session: "Session", row: Row, epoch: float) -> Delivery | None:
+    def revive(self, session: "Session", row: Row, clock_offset_s: float) -> Delivery | None:
         """A delivery as it was when it was stored; None if the store has damaged it."""
         try:
-            delivery = delivery_of(row, epoch, session.subscriptions)
+            delivery = delivery_of(row, clock_offset_s, session.subscriptions)
         except ValueError as error:
             self.hub.events.crashed(f"a stored message for {session.client_id!r}", error)
             self.hub.require_journal().forget(row.record)

@@ -45,7 +45,7 @@ class Subscribing:
         reply = encode.suback(
             packet.pid, bytes(codes), connection.version, problem, connection.max_packet_out
         )
-        # Whoever publishes on another node after this reply is heard here.
+        # Whoever publishes on another node after this reply reaches those here.
         peers = self.hub.peers
         others = peers.wait_for_table() if peers is not None else None
         connection.send_when_durable(reply, self.hub.mark(session), others)

@@ -215,16 +215,16 @@ class StoreWriter:
 
 
 def _describe(contents: Contents, retained: int) -> str:
-    lines: list[StoredSession] = []
+    channels: list[StoredSession] = []
     sessions: list[StoredSession] = []
     for stored in contents.sessions:
-        is_line = stored.record.client_id.startswith(PEER)  # to another node
-        (lines if is_line else sessions).append(stored)
+        is_channel = stored.record.client_id.startswith(PEER)  # to another node
+        (channels if is_channel else sessions).append(stored)
     text = (
         f"{_count(len(sessions), 'session')}, {_count(_waiting(sessions), 'queued message')},"
         f" {retained} retained"
     )
-    kept = _waiting(lines)
+    kept = _waiting(channels)
     return f"{text}, {_count(kept, 'message')} for other nodes" if kept else text
 
 

@@ -14,8 +14,7 @@ from mhub.cluster.contract import PROTOCOL
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.wire.primitives import u64
 from tests.core.world import World
@@ -33,7 +32,7 @@ class Far:
         self._sent: list[tuple[int, bytes]] = []
         self.closed = ""
 
-    # Channel
+    # LinkEnd
 
     def send(self, kind: int, body: bytes) -> None:
         assert not self.closed, "a frame after the close"
@@ -89,7 +88,7 @@ class Here:
         far = Far(self)
         hello = {"cluster": "plant", "node": "b", "instance": instance, "address": far.address}
         self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
-        far.say(frames.RESUME, life=instance, heard=["", 0], table=list(table))
+        far.say(frames.RESUME, epoch=instance, received=["", 0], table=list(table))
         return far
 
     def state(self) -> str:

@@ -130,8 +130,8 @@ class History:
                 gates = sorted(migration.intakes.of(session).gates)
                 wrong.append(f"{name} has {client_id} with closed gates for {gates}")
             for peer in side.node.peers.all:
-                if peer.queued:
-                    wrong.append(f"{name} has {peer.queued} for {peer.name}")
+                if peer.outgoing.queued:
+                    wrong.append(f"{name} has {peer.outgoing.queued} for {peer.name}")
             for session in side.world.hub.sessions.values():
                 if session.inflight or session.queued():
                     wrong.append(f"{name} has messages for {session.client_id}")

@@ -26,8 +26,7 @@ from mhub.cluster.drain import GOING, Drain
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.connection import CLOSED
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.store.memory import MemoryStore
 from tests.core.disk import EPOCH, Disk
@@ -38,7 +37,7 @@ LEASE_S = 3.0
 JOIN_S = 15.0
 
 
-class Channel:
+class LinkEnd:
     """One end of a link."""
 
     def __init__(self, sim: "Simulation", owner: "SimNode", far: "SimNode", dialled: bool) -> None:
@@ -51,7 +50,7 @@ class Channel:
         self.address = far.address
         self.closed = False
         self.lost = False
-        self.other: Channel
+        self.other: LinkEnd
         self.coming: deque[tuple[int, bytes] | None] = deque()  # None: the other end is closed
         self.last_at = 0.0
 
@@ -219,11 +218,11 @@ class SimNode:
         for client in self.clients:
             client.outlet.closed = True
         self.clients = []
-        for channel in self.sim.channels:
-            if channel.owner is self and not channel.closed:
-                channel.closed = True
-                channel.other.arrives(None)
-        self.sim.channels = [c for c in self.sim.channels if c.owner is not self]
+        for link in self.sim.links:
+            if link.owner is self and not link.closed:
+                link.closed = True
+                link.other.arrives(None)
+        self.sim.links = [c for c in self.sim.links if c.owner is not self]
 
     # Standing in for each other
 
@@ -318,9 +317,9 @@ class SimNode:
             node.dial_failed(address, text)
             self.leave()
             return
-        here, there = Channel(self.sim, self, far, True), Channel(self.sim, far, self, False)
+        here, there = LinkEnd(self.sim, self, far, True), LinkEnd(self.sim, far, self, False)
         here.other, there.other = there, here
-        self.sim.channels += [here, there]
+        self.sim.links += [here, there]
         ours, theirs = node.hello(), far.node.hello()
         far.enter()
         far.node.opened(there, ours)
@@ -371,7 +370,7 @@ class Simulation:
         self.slow = 0.01
         self.stats = {"frames": 0}
         self.history: list[str] = []
-        self.channels: list[Channel] = []
+        self.links: list[LinkEnd] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._tags = itertools.count(1)
@@ -429,17 +428,17 @@ class Simulation:
     def cut(self, one: str, other: str) -> None:
         """The link between two nodes breaks, with all that is on its way."""
         self.note("sim", f"cut {one}-{other}")
-        for channel in list(self.channels):
-            if channel.owner.name == one and channel.far_name == other and not channel.closed:
-                channel.break_off("reset")
-                channel.other.break_off("reset")
+        for link in list(self.links):
+            if link.owner.name == one and link.far_name == other and not link.closed:
+                link.break_off("reset")
+                link.other.break_off("reset")
 
     def whole(self) -> bool:
         """Whether all nodes are up and know each other."""
         count = len(self.nodes) - 1
         return not self._groups and all(
             node.node is not None
-            and len(node.node.channels) == count
+            and len(node.node.links) == count
             and all(member.state == "up" for member in node.node.members.values())
             for node in self.nodes.values()
         )

@@ -8,9 +8,9 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.core.channel_records import Entry
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
-from mhub.core.peer import Entry
 from mhub.core.records import Batch, Contents, Row
 from mhub.store.contract import StoreBroken, StoreError, StoreTaken
 from mhub.store.memory import MemoryStore
@@ -179,9 +179,9 @@ class OpenTests(WriterCase):
         self.assertEqual(self.said[-1], "balky: 0 sessions, 0 queued messages, 0 retained")
         self.away().publish("t", b"x", 1, retain=True)
         journal = self.world.hub.require_journal()
-        sid = journal.line("b")
+        sid = journal.open_channel("b")
         entry = Entry(1, Publish(b"t", b"x", 1, False), True, None)
-        journal.keep_for_peer(sid, 1, entry, entry.spoken())
+        journal.keep_for_peer(sid, 1, entry, entry.addressed())
         self.world.hub.flush()
         self.begin()
         self.successResultOf(self.open())

@@ -52,10 +52,11 @@ then behind the MARK: each of them once, and in their order.  Nothing is compare
 is held back at B, and the CONNACK does not wait for P.
 
 If P cannot be reached, nothing changes but the time: A does not confirm what is behind the position
-(`Peer.hold_confirm`), B keeps P's *gate* closed, and whoever of both is linked with P first sends
-it the CUT, before anything else crosses the link.  If the session has gone on meanwhile, the gate
-has a *segment* for each node where it was: P works them off in their order.  P needs to remember
-nothing: its own marks that are not confirmed yet tell which of them it has dealt with already.
+(`IncomingChannel.hold_confirm`), B keeps P's *gate* closed, and whoever of both is linked with P
+first sends it the CUT, before anything else crosses the link.  If the session has gone on
+meanwhile, the gate has a *segment* for each node where it was: P works them off in their order.  P
+needs to remember nothing: its own marks that are not confirmed yet tell which of them it has dealt
+with already.
 
 Invariants
 ==========

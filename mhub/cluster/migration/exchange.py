@@ -25,7 +25,7 @@ class Exchange:
     def __init__(self, migration: "Migration") -> None:
         self._migration = migration
         self._node = migration.node
-        self._took: dict[tuple[str, str], str] = {}  # by client id and source: the session's life
+        self._took: dict[tuple[str, str], str] = {}  # by client id and source: its session id there
         self._offers: dict[str, dict[str, Offer]] = {}  # to sessions that are frozen here
         # (batch, client, source, epoch): sessions that have come, until they are safe
         self._safe: deque[tuple[int, str, str, int]] = deque()
@@ -57,7 +57,7 @@ class Exchange:
         if session.frozen or client_id in self._migration.targets:
             return
         for name, offer in self._offers.pop(client_id, {}).items():
-            if self._took.get((client_id, name)) == offer.life:
+            if self._took.get((client_id, name)) == offer.session_id:
                 self._say_done(client_id, name, session.epoch)
                 continue
             merge = not session.clean
@@ -106,9 +106,9 @@ class Exchange:
         """A session has arrived.  Remember it, in the store together with the session, until the
         source has forgotten; when it is safe, the source is told, and all who publish for it."""
         client_id, name, epoch = target.client_id, target.source, target.epoch
-        self._took[client_id, name] = offer.life
+        self._took[client_id, name] = offer.session_id
         if session.sid:
-            self._node.hub.require_journal().note(f"{TOOK}{name}/{client_id}", offer.life)
+            self._node.hub.require_journal().note(f"{TOOK}{name}/{client_id}", offer.session_id)
         self._migration.intakes.note(session)
         self._migration.claims.completed(target, session)
         self._say_done(client_id, name, epoch)
@@ -125,7 +125,7 @@ class Exchange:
         member = self._node.members.get(name)
         if member is not None:
             self._migration.tell_table(member)
-            number = self._node.peers.number
+            number = self._node.peers.table.number
             self._migration.tell(name, frames.DONE, client=client_id, epoch=epoch, table=number)
         session = self._node.hub.sessions.get(client_id)
         if session is not None:
@@ -152,7 +152,7 @@ class Exchange:
     def on_ask(self, member: Member, body: bytes) -> None:
         said = unpack(body)
         client_id, epoch = str(said["client"]), int(said["epoch"])
-        if self._took.get((client_id, member.name)) == said["life"]:
+        if self._took.get((client_id, member.name)) == said["session_id"]:
             self._say_done(client_id, member.name, epoch)
             return
         is_same = said["instance"] == self._node.settings.instance

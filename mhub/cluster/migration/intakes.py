@@ -12,7 +12,8 @@ from mhub.cluster.migration.intake import Intake
 from mhub.cluster.migration.segments import Gate, Segment, gates_of, publisher, text_of
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import ARRIVING, OPENING
-from mhub.core.peer import Entry, Peer
+from mhub.core.channel_records import Entry
+from mhub.core.peer import Peer
 from mhub.core.session import Session
 from mhub.wire import reasons
 
@@ -38,7 +39,7 @@ class Intakes:
     def of(self, session: Session) -> Intake:
         intake = self.get(session)
         if intake is None:
-            intake = session.intake = Intake(session, self._node.name)
+            intake = session.intake = Intake(session, self._node.peers)
         return intake
 
     @staticmethod
@@ -75,13 +76,13 @@ class Intakes:
         intake = self.of(session)
         found = {}
         for name, member in self._node.members.items():
-            peer = member.peer
+            channel = member.peer.incoming
             gate = intake.gates.get(name)
-            early = sorted(n for n, life in peer.early.items() if life == peer.heard_life)
+            early = sorted(n for n, epoch in channel.early.items() if epoch == channel.epoch)
             here = Segment(
                 self._node.name,
-                peer.heard_life,
-                peer.heard_n,
+                channel.epoch,
+                channel.last_received,
                 early,
                 gate.epoch if gate is not None else 0,
                 gate is None and name not in intake.closed,
@@ -113,8 +114,8 @@ class Intakes:
 
     def direct(self, entry: Entry) -> None:
         """What a node has published for a session, sent again to where that is now."""
-        client_id, epoch = entry.direct, entry.epoch
-        peer = self._node.hub.source
+        client_id, epoch = entry.direct, entry.session_epoch
+        peer = self._node.peers.publisher
         name = peer.name if peer is not None else self._node.name
         target = self._migration.targets.get(client_id)
         if target is not None and target.state == ARRIVING:
@@ -227,7 +228,7 @@ class Intakes:
         if intake is None or not intake.gates:
             return
         self.gated[session.client_id] = session
-        for member in list(self._node.channels.values()):
+        for member in list(self._node.links.values()):
             gate = intake.gates.get(member.name)
             if gate is not None:
                 self._migration.tell_table(member)
@@ -259,10 +260,10 @@ class Intakes:
             epoch=epoch,
             began=began,
             to=self._node.name,
-            table=[self._node.settings.instance, self._node.peers.number],
+            table=[self._node.settings.instance, self._node.peers.table.number],
             filters=filters,
             segments=segments,
-            held=self._node.peers.own_epoch(client_id),
+            held=self._node.peers.table.own_epoch(client_id),
         )
 
     def linked(self, member: Member) -> None:

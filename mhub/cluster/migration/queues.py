@@ -19,9 +19,9 @@ MOST_BYTES: Final = 256 * 1024
 """What is read at a time."""
 
 
-def stored_of(session: Session, epoch: float) -> StoredSession:
+def stored_of(session: Session, clock_offset_s: float) -> StoredSession:
     """A session as a value, without its entries."""
-    stored = StoredSession(session.record(epoch))
+    stored = StoredSession(session.record(clock_offset_s))
     stored.record.sid = 1
     stored.subscriptions = [
         subscription_record(1, name, each) for name, each in session.subscriptions.items()
@@ -30,7 +30,7 @@ def stored_of(session: Session, epoch: float) -> StoredSession:
     return stored
 
 
-def row_of(delivery: Delivery, seq: int, pid: int, epoch: float) -> Row:
+def row_of(delivery: Delivery, seq: int, pid: int, clock_offset_s: float) -> Row:
     message = delivery.message
     record = DeliveryRecord(1, seq)
     record.size_bytes = len(message.payload) + len(message.topic_data)
@@ -40,15 +40,15 @@ def row_of(delivery: Delivery, seq: int, pid: int, epoch: float) -> Row:
     record.share = delivery.group.full_name if delivery.group is not None else ""
     record.pid = pid
     record.released = delivery.released
-    return Row(record, records.message(message, epoch))
+    return Row(record, records.message(message, clock_offset_s))
 
 
 class Reader:
     """Entries of a session in their order: those in flight, retained replay, the queue."""
 
-    def __init__(self, session: Session, clock_s: float) -> None:
+    def __init__(self, session: Session, clock_offset_s: float) -> None:
         self._session = session
-        self._clock_s = clock_s  # the hub's time plus this is that of day
+        self._clock_offset_s = clock_offset_s  # the hub's time plus this is that of day
         self._end = -1  # the number up to which it is read; -1: all that comes
         self.last = 0  # the number of the last entry of the queue that was read
 
@@ -58,11 +58,11 @@ class Reader:
         rows = []
         for pid, delivery in session.inflight.deliveries.items():
             seq = delivery.record.seq if delivery.record is not None else 1
-            rows.append(row_of(delivery, seq, pid, self._clock_s))
+            rows.append(row_of(delivery, seq, pid, self._clock_offset_s))
         for subscription, message in session.replay_entries():
             qos = min(message.qos, subscription.qos)
             delivery = Delivery(message, qos, True, subscription.ids)
-            rows.append(row_of(delivery, 1, 0, self._clock_s))
+            rows.append(row_of(delivery, 1, 0, self._clock_offset_s))
         return rows
 
     def catch_up(self) -> None:
@@ -92,7 +92,7 @@ class Reader:
         waiting = session.queue.deliveries if session.queue is not None else ()
         for delivery in islice(waiting, self.last, end):
             self.last += 1
-            rows.append(row_of(delivery, self.last, 0, self._clock_s))
+            rows.append(row_of(delivery, self.last, 0, self._clock_offset_s))
         return rows
 
     def loaded(self, rows: list[Row]) -> list[Row]:
@@ -107,9 +107,9 @@ class Reader:
         return rows
 
 
-def revive_inflight(hub: Hub, session: Session, row: Row, epoch: float) -> None:
+def revive_inflight(hub: Hub, session: Session, row: Row, clock_offset_s: float) -> None:
     """An entry that is in flight, with the packet id that its client knows."""
-    delivery = delivery_of(row, epoch, session.subscriptions)
+    delivery = delivery_of(row, clock_offset_s, session.subscriptions)
     if session.sid:
         journal = hub.require_journal()
         journal.add(session, delivery)

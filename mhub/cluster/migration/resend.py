@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.pending import CLOSED, marks_in
 from mhub.cluster.migration.segments import Segment, place
-from mhub.core.peer import Entry
+from mhub.core.channel_records import Entry
 from mhub.wire.topics import matches
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class Resend:
         if peer is None:
             return found, False
         is_open = segment.was_open
-        is_known = peer.life == segment.life
-        for entry in peer.unconfirmed():
+        is_known = peer.outgoing.epoch == segment.channel_epoch
+        for entry in peer.outgoing.unconfirmed():
             if is_known and (entry.n <= segment.position or entry.n in segment.early):
                 continue
             if entry.is_control:
@@ -55,24 +55,24 @@ class Resend:
                 origin = entry.origin
                 is_for_it = marks_in(origin.controls).get(client_id, 0) != CLOSED
                 if entry.plain and is_for_it and _matches(filters, entry):
-                    found.append(_again(entry, place(origin.node, origin.life, origin.n)))
+                    found.append(_again(entry, place(origin.node, origin.channel_epoch, origin.n)))
             elif entry.direct:
-                is_for_it = entry.direct == client_id and entry.epoch == segment.since
+                is_for_it = entry.direct == client_id and entry.session_epoch == segment.since
                 if is_for_it and not is_open and entry.origin is None:
                     found.append(_again(entry, entry.via))
             elif entry.plain and is_open and _matches(filters, entry):
-                found.append(_again(entry, place(self._node.name, peer.life, entry.n)))
+                found.append(_again(entry, place(self._node.name, peer.outgoing.epoch, entry.n)))
         return found, is_open
 
     def has_gap(self, client_id: str, began: int, segment: Segment) -> bool:
         """Whether something is missing: it was confirmed, there was a gap already, or what came
         next was for another session."""
         peer = self._node.peers.peers.get(segment.node)
-        if peer is None or peer.life != segment.life:
+        if peer is None or peer.outgoing.epoch != segment.channel_epoch:
             return False
-        if peer.settled_n > segment.position:
+        if peer.outgoing.confirmed_n > segment.position:
             return True
-        switches = [each for each in peer.unconfirmed() if _is_switch(each, client_id)]
+        switches = [each for each in peer.outgoing.unconfirmed() if _is_switch(each, client_id)]
         for entry in [each for each in switches if each.n > segment.position]:
             body = entry.message.payload
             if body[:1] == controls.CLOSE:
@@ -89,7 +89,7 @@ class Resend:
             peer = self._node.peers.peers.get(segment.node)
             if peer is None or segment.was_open:
                 continue
-            switches = [each for each in peer.unconfirmed() if _is_switch(each, client_id)]
+            switches = [each for each in peer.outgoing.unconfirmed() if _is_switch(each, client_id)]
             if any(_opens(each, segment) for each in switches):
                 first = index
         return segments[first:]

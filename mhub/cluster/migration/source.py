@@ -27,9 +27,9 @@ from mhub.cluster.migration.given import Given
 from mhub.cluster.migration.pending import copies_of, pending_of
 from mhub.cluster.migration.queues import MOST, Reader, row_of, stored_of
 from mhub.cluster.migration.segments import Segment, segments_of
+from mhub.core.channel_records import Entry, Origin
 from mhub.core.codec import encode_rows, encode_session
 from mhub.core.delivery import Delivery, Subscription
-from mhub.core.peer import Entry
 from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.wire.publish import Publish
@@ -95,14 +95,14 @@ class Source:
         self.epoch = 0  # of the target's claim
         self.overdue_at = 0.0  # DOUBT: when it is not worth to let other nodes wait any longer
         self.merging_since = 0.0
-        self._life = ""  # which session of this node it is, for the target to know it again
+        self._session_id = ""  # which session of this node it is, for the target to know it again
         self._instance = ""  # of the target's process, at END
         self._reader = Reader(session, 0.0)
         self._rows: list[Row] = []
         self._credit = False  # the target wants more
         self._safe_at = 0  # the batch with which what was given so far is safe
         # By node: copies of what the client has published for it, that are still to be given
-        self._pending: dict[str, list[Entry]] = {}
+        self._pending: dict[str, list[tuple[Entry, Origin]]] = {}
         self._drained: dict[str, int] = {}  # node -> how far it must have confirmed our channel
         # At the cut, by node: where its messages may be which the session has not got
         self._segments: dict[str, list[Segment]] = {}
@@ -176,15 +176,15 @@ class Source:
 
     def _offer(self, owner: Member) -> None:
         session = self.session
-        clock_s = self._migration.time_of_day()
-        self._life = self._migration.life(session)
-        self._reader = Reader(session, clock_s)
+        clock_offset_s = self._migration.clock_offset_s()
+        self._session_id = self._migration.session_id(session)
+        self._reader = Reader(session, clock_offset_s)
         body = with_data(
-            encode_session(stored_of(session, clock_s)),
+            encode_session(stored_of(session, clock_offset_s)),
             client=self.client_id,
             epoch=self.epoch,
-            life=self._life,
-            now=clock_s + self._node.hub.now,
+            session_id=self._session_id,
+            now=clock_offset_s + self._node.hub.now,
         )
         self._migration.tell_table(owner)  # what that says of the session comes first
         self._tell(frames.SESSION, body)
@@ -198,7 +198,7 @@ class Source:
         self._safe_at = hub.journal.mark() if hub.journal is not None else 0
         self._credit = True
         self._pending = {}
-        self._drained = {m.name: m.peer.last_n for m in self._node.members.values()}
+        self._drained = {m.name: m.peer.outgoing.last_n for m in self._node.members.values()}
         self._go_on()
 
     def _go_on(self) -> None:
@@ -240,7 +240,7 @@ class Source:
         """Whether all nodes that can be reached have what the client has published here."""
         for member in self._node.members.values():
             peer = member.peer
-            if peer.up and peer.patient and peer.confirmed_to() < self._drained.get(peer.name, 0):
+            if peer.responds() and peer.outgoing.confirmed_to() < self._drained.get(peer.name, 0):
                 return False
         return True
 
@@ -251,7 +251,7 @@ class Source:
         """
         for member in self._node.members.values():
             peer = member.peer
-            if (peer.up and peer.patient) or member.name == self.target:
+            if peer.responds() or member.name == self.target:
                 continue
             if member.name not in self._pending:
                 self._pending[member.name] = copies_of(self._node.name, self.client_id, peer)
@@ -276,7 +276,9 @@ class Source:
             self._sid = self.session.sid
             self._instance = self._migration.instance_of(self.target)
             segments = json.dumps(self._segments)
-            text = "\n".join([self.target, str(self.epoch), self._life, self._instance, segments])
+            text = "\n".join(
+                [self.target, str(self.epoch), self._session_id, self._instance, segments]
+            )
             self._node.hub.require_journal().note(f"{ENDED_NOTE}{self.session.sid}", text)
             self._safe_at = self._node.hub.require_journal().mark()
         self._go_on()
@@ -292,9 +294,9 @@ class Source:
             self.session.enqueue(delivery)
             self._shared.append(delivery)
             return False
-        if qos and self._node.hub.source is None:
+        if qos and self._node.peers.publisher is None:
             peer = self._node.members[self.target].peer
-            peer.put_direct(self.client_id, self.epoch, message, False, "")
+            peer.outgoing.put_direct(self.client_id, self.epoch, message, False, "")
         return True
 
     def _end(self) -> None:
@@ -308,7 +310,7 @@ class Source:
 
     def recall_end(self, text: str) -> None:
         """END was out when this node ended, or about to be."""
-        self.target, epoch, self._life, self._instance, segments = text.split("\n")
+        self.target, epoch, self._session_id, self._instance, segments = text.split("\n")
         self.epoch = int(epoch)
         self._segments = {n: segments_of(each) for n, each in json.loads(segments).items()}
         self._migration.given.hold(self._why, self._segments)
@@ -322,7 +324,7 @@ class Source:
         """A node sends the target what is behind the cut: that has the session."""
         if self.state in (ENDED, DOUBT) and epoch >= self.epoch:
             if self._segments.pop(node, None) is not None:
-                self._node.members[node].peer.release_confirm(self._why)
+                self._node.members[node].peer.incoming.release_confirm(self._why)
 
     def _settle(self, number: int) -> None:
         """The target has the session."""
@@ -334,7 +336,7 @@ class Source:
         given.began = self.session.began
         given.waits = self._segments
         if given.waits.pop(self.target, None) is not None:
-            self._node.members[self.target].peer.release_confirm(self._why)
+            self._node.members[self.target].peer.incoming.release_confirm(self._why)
         self._migration.end_source(self, given, self._shared)
 
     def _doubt(self) -> None:
@@ -344,7 +346,10 @@ class Source:
     def _ask(self) -> None:
         self._doubt()
         body = pack(
-            client=self.client_id, epoch=self.epoch, life=self._life, instance=self._instance
+            client=self.client_id,
+            epoch=self.epoch,
+            session_id=self._session_id,
+            instance=self._instance,
         )
         self._tell(frames.ASK, body)
 
@@ -357,7 +362,7 @@ class Source:
     def _release(self) -> None:
         for name in self._segments:
             if name in self._node.members:
-                self._node.members[name].peer.release_confirm(self._why)
+                self._node.members[name].peer.incoming.release_confirm(self._why)
 
     def forget_end(self) -> None:
         if self._sid:
@@ -399,7 +404,7 @@ class Source:
         self.merging_since = self._node.hub.now
         self._migration.merging.set_apart(self)
         self.intake.divert = self._relay_on_arrival
-        self._reader = Reader(self.session, self._migration.time_of_day())
+        self._reader = Reader(self.session, self._migration.clock_offset_s())
         rows = [row for row in self._reader.first() if not row.record.released]
         for row in rows:
             row.record.pid = 0
@@ -413,7 +418,7 @@ class Source:
     def _relay_on_arrival(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         if qos and subscription.group is None and self._reader.is_exhausted():
             delivery = _delivery(message, qos, subscription)
-            row = row_of(delivery, 1, 0, self._migration.time_of_day())
+            row = row_of(delivery, 1, 0, self._migration.clock_offset_s())
             self._migration.merging.relay(self.client_id, [row])
             return False
         return qos > 0

@@ -217,7 +217,7 @@ class Subscriber:
         self.late = {each.name: each.sent for each in self.cluster.publishers}
         sides = self.cluster.sides.values()
         count = len(self.cluster.sides) - 1
-        if all(s.node is not None and len(s.node.channels) == count for s in sides):
+        if all(s.node is not None and len(s.node.links) == count for s in sides):
             nodes = [s.node for s in sides if s.node is not None]
             if all(m.has_table for node in nodes for m in node.members.values()):
                 sessions = [1 for node in nodes if "s" in node.hub.sessions]

@@ -12,8 +12,7 @@ from typing import Any
 from mhub.cluster import frames
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.store.memory import MemoryStore
 from tests.cluster.explore.clients import Publisher, Subscriber
@@ -26,7 +25,7 @@ INVISIBLE = frozenset(
         frames.PING,
         frames.PONG,
         frames.MEMBERS,
-        frames.SUMS,
+        frames.DIGESTS,
         frames.HAVE,
         frames.RETAINED,
         frames.FILLED,
@@ -147,8 +146,8 @@ class Side:
         node = self.node
         assert node is not None
         self.enter()
-        for member in node.channels.values():
-            member.heard_at = member.pinged_at = self.world.now
+        for member in node.links.values():
+            member.received_at = member.pinged_at = self.world.now
         self.world.hub.tick(self.world.now)
         node.tick(self.world.now)
         self.leave()
@@ -467,8 +466,8 @@ class Cluster:
             if "s" in node.hub.sessions:
                 owners.append(name)
             for peer in node.peers.all:
-                if peer.queued:
-                    wrong.append(f"{peer.queued} messages for {peer.name} wait at {name}")
+                if peer.outgoing.queued:
+                    wrong.append(f"{peer.outgoing.queued} messages for {peer.name} wait at {name}")
         if len(owners) != 1:
             wrong.append(f"the session is at {owners}")
         if not self.subscriber.ready:

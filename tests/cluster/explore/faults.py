@@ -24,9 +24,10 @@ from mhub.cluster.migration.source import DOUBT, ENDED, GONE, IDLE, MERGING, Sou
 from mhub.cluster.migration.switches import Switches
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OWNED, Target
 from mhub.cluster.node import Node
+from mhub.core.channel_in import IncomingChannel
+from mhub.core.channel_out import OutgoingChannel
 from mhub.core.connection import Connection
 from mhub.core.journal import Journal
-from mhub.core.peer import Peer
 
 FAULTS: dict[str, Callable[[], None]] = {}
 
@@ -225,17 +226,17 @@ def position_is_taken_too_late() -> None:
 
 @fault("near", "third")
 def cap_is_not_held() -> None:
-    Peer.hold_confirm = nothing
+    IncomingChannel.hold_confirm = nothing
 
 
 @fault("near", "third")
 def cap_is_one_high() -> None:
-    hold = Peer.hold_confirm
+    hold = IncomingChannel.hold_confirm
 
     def high(self: Any, why: str, n: int) -> None:
         hold(self, why, n + 1)
 
-    Peer.hold_confirm = high
+    IncomingChannel.hold_confirm = high
 
 
 @fault("cut", "third-cut")
@@ -244,12 +245,12 @@ def cap_does_not_count_in_resume() -> None:
 
     @wraps(opened)
     def hasty(self: Any, channel: Any, hello: bytes) -> None:
-        capped = Peer.capped
-        Peer.capped = lambda peer, n: n
+        confirmable = IncomingChannel.confirmable
+        IncomingChannel.confirmable = lambda channel: channel.safe_n
         try:
             opened(self, channel, hello)
         finally:
-            Peer.capped = capped
+            IncomingChannel.confirmable = confirmable
 
     Node.opened = hasty
 
@@ -272,7 +273,7 @@ def cap_is_released_with_done() -> None:
     def releasing(self: Any, given: Given) -> None:
         gave(self, given)
         for name in given.waits:
-            self._node.peers.peers[name].release_confirm(given.why)
+            self._node.peers.peers[name].incoming.release_confirm(given.why)
 
     GivenSessions.gave = releasing
 
@@ -292,7 +293,7 @@ def cap_is_not_held_after_a_restart() -> None:
 
 @fault("near", "move")
 def cap_stays_when_it_is_over() -> None:
-    Peer.release_confirm = nothing
+    IncomingChannel.release_confirm = nothing
 
 
 # Safety
@@ -409,13 +410,13 @@ def mark_before_the_direct_ones() -> None:
 
     def hasty(self: Any, client_id: str, epoch: int, to: str, *rest: Any) -> None:
         peer = self._node.meet(to).peer
-        put = peer.put_direct
+        put = peer.outgoing.put_direct
         later: list[Any] = []
-        peer.put_direct = lambda *args: later.append(args)
+        peer.outgoing.put_direct = lambda *args: later.append(args)
         try:
             switch(self, client_id, epoch, to, *rest)
         finally:
-            del peer.put_direct
+            del peer.outgoing.put_direct
         for args in later:
             put(*args)
 
@@ -544,7 +545,7 @@ def table_is_withdrawn_before_the_cut() -> None:
             original(self, found, given, shared)
         finally:
             del mine.gave
-        for member in self.node.channels.values():
+        for member in self.node.links.values():
             self.tell_table(member)
         for each in asked:
             gave(mine, each)
@@ -652,12 +653,12 @@ def source_does_not_mark_its_own_channel() -> None:
     given = Migration.end_source
 
     def forgetful(self: Any, found: Source, what: Given | None, shared: Any) -> None:
-        put = Peer.put_control
-        Peer.put_control = lambda *args: None
+        put = OutgoingChannel.put_control
+        OutgoingChannel.put_control = lambda *args: None
         try:
             given(self, found, what, shared)
         finally:
-            Peer.put_control = put
+            OutgoingChannel.put_control = put
 
     Migration.end_source = forgetful
 

@@ -22,6 +22,7 @@ from mhub.cluster import frames
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
+from mhub.core.channel_records import Origin
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.records import Batch, DeliveryRecord
@@ -37,27 +38,42 @@ LEFT_OUT: dict[str, set[str]] = {
     "Inflight": {"window"},
     "OutgoingQueue": {"total", "size_bytes", "tail_seq"},
     "Connection": {
-        *("outlet", "heard_at", "welcome", "keepalive_s", "max_packet_in"),
+        *("outlet", "received_at", "welcome", "keepalive_s", "max_packet_in"),
         *("max_packet_out", "problem_info", "progress", "peer", "listener", "identity"),
         *("aliases", "authentication"),
     },
     "Publish": {"topic", "topic_field", "frame_v3", "frame_v5"},
     "Peer": {
-        *("outlet", "queued_bytes", "queued_bytes_qos0", "frames_heard", "frames_confirmed"),
-        *("frames", "under_way_bytes", "confirmed_at", "owed_bytes", "messages_sent"),
-        *("messages_received", "messages_doubled", "dropped_qos0", "dropped_full", "refused"),
-        *("table_heard", "told", "knows", "name", "reserved", "marks", "awaiting", "expected"),
+        *("peers", "counters", "outlet", "table_received", "told", "knows", "name", "awaiting"),
     },
-    "Peers": {"clock", "neighbours", "node", "all", "past", "log", "number", "notes", "routes"},
-    "Journal": {"epoch", "window", "max_pending_bytes"},
+    "OutgoingChannel": {
+        *("peer", "counters", "queued_bytes", "queued_bytes_qos0", "frames_confirmed", "frames"),
+        *("under_way_bytes", "reserved"),
+    },
+    "IncomingChannel": {
+        *("peer", "peers", "counters", "frames_received", "unconfirmed_bytes", "confirmed_at"),
+        "becoming_safe",
+    },
+    "Peers": {"clock", "neighbours", "node", "all", "past", "notes"},
+    "Table": {"log", "number", "routes"},
+    "Journal": {"clock_offset_s", "window", "max_pending_bytes"},
     "Batch": {"size_bytes"},
     "DeliveryRecord": {"size_bytes", "seq"},
     "Member": {
-        *("peer", "address", "version", "channel", "heard_at", "pinged_at", "latency_s", "index"),
-        *("note", "asking"),
+        *(
+            "peer",
+            "address",
+            "version",
+            "channel",
+            "received_at",
+            "pinged_at",
+            "latency_s",
+            "index",
+        ),
+        *("note", "asking", "expected"),
     },
-    # A life is only compared with others: how many there were does not matter
-    "Migration": {"node", "progress", "holders", "_gone", "_lives"},
+    # A session id is only compared with others: how many there were does not matter
+    "Migration": {"node", "progress", "holders", "_gone", "_session_ids"},
     "Exchange": {"_safe"},
     "Source": {"_actions", "_reader"},
     "Target": {"_actions"},
@@ -72,7 +88,7 @@ BATCHES: dict[str, set[str]] = {
     "DeferredFrame": {"after"},
     "Entry": {"after"},
     "Connection": {"output_held_until"},
-    "Peer": {"reserve_after"},
+    "OutgoingChannel": {"reserve_after"},
     "Peers": {"boot_after"},
     "Source": {"_safe_at"},
     "Batch": {"number"},
@@ -224,6 +240,7 @@ SPECIAL: dict[type, Callable[[Walk, Any], Any]] = {
     FunctionType: lambda walk, function: None,
     MethodType: lambda walk, method: [method.__name__, walk.of(method.__self__)],
     Segment: Walk.sequence,
+    Origin: Walk.sequence,
 }
 
 
@@ -232,23 +249,23 @@ def _frame(receiver: Peer, peers: Peers, kind: int, body: bytes) -> Any:
     if kind == frames.CONFIRM:
         count, pos = read_u64(body, 0)
         n, pos = read_u64(body, pos)
-        heard, pos = read_u64(body, pos)
-        return kind, count - receiver.frames_confirmed, n, heard - peers.number
+        received, pos = read_u64(body, pos)
+        return kind, count - receiver.outgoing.frames_confirmed, n, received - peers.table.number
     if kind == frames.TABLE:
         said = unpack(body)
         for key in ("at", "to"):
             if said[key] >= 0:
-                said[key] -= receiver.table_heard
+                said[key] -= receiver.table_received
         return kind, pack(**said)
     if kind == frames.DONE:
         said = unpack(body)
-        said["table"] -= receiver.table_heard
+        said["table"] -= receiver.table_received
         return kind, pack(**said)
     if kind == frames.CUT:
         said = unpack(body)
         about = peers.peers.get(said["to"])
         if about is not None:
-            said["table"][1] -= about.table_heard
+            said["table"][1] -= about.table_received
         return kind, pack(**said)
     return kind, body
 
@@ -291,27 +308,28 @@ def _side(cluster: Cluster, side: Side) -> Any:
     found.append([(walk.batch(batch), *rest) for batch, *rest in migration.exchange._safe])
     found.append([(walk.batch(batch), client_id) for batch, client_id in migration._gone])
     for given in migration.given.all.values():
-        found.append(given.number - peers.peers[given.to].table_heard)
-    oldest = peers.number
+        found.append(given.number - peers.peers[given.to].table_received)
+    oldest = peers.table.number
     for peer in peers.all:
         far = cluster.sides[peer.name]
-        heard = -1  # how far it knows our table, which sessions that were given away refer to
+        expected = node.members[peer.name].expected
+        received = -1  # how far it knows our table, which sessions that were given away refer to
         if far.node is not None:
-            heard = max(far.node.peers.peers[side.name].table_heard, 0)
-            oldest = min(oldest, heard)
+            received = max(far.node.peers.peers[side.name].table_received, 0)
+            oldest = min(oldest, received)
         found.append(
             [
                 peer.name,
-                peers.number - heard if heard >= 0 else -1,
-                peers.number - peer.told,
-                peers.number - peer.knows,
-                len(peer.frames),
-                [(walk.batch(b), n) for b, n in peer.marks],
-                [each.number - peers.number for each in peer.awaiting],
-                sorted((name, n - peer.table_heard) for name, n in peer.expected.items()),
+                peers.table.number - received if received >= 0 else -1,
+                peers.table.number - peer.told,
+                peers.table.number - peer.knows,
+                len(peer.outgoing.frames),
+                [(walk.batch(b), n) for b, n in peer.incoming.becoming_safe],
+                [number - peers.table.number for number, _ in peer.awaiting],
+                sorted((name, n - peer.table_received) for name, n in expected.items()),
             ]
         )
-    found.append([(each.name, each.value) for each in peers.since(oldest) or ()])
+    found.append(peers.table.since(oldest) or [])
     if hub.journal is not None:
         found.append(walk.of(hub.journal))
     waits = hub.storage

@@ -11,7 +11,7 @@ TAKEOVER_S = 10.0
 class ClaimCase(Case):
     def value(self, client_id: str = "s") -> int:
         """What the table of node a says of a client."""
-        return int(self.here.peers.table.get("c" + client_id, 0))
+        return int(self.here.peers.table.names.get("c" + client_id, 0))
 
 
 class ClaimTests(ClaimCase):
@@ -46,7 +46,7 @@ class ClaimTests(ClaimCase):
     def test_it_is_higher_than_all_that_were_heard_of(self) -> None:
         """However far the clock of another node is ahead."""
         self.begin()
-        ahead = self.here.peers.clock.stamp(self.here.world.now) + (1 << 40)
+        ahead = self.here.peers.clock.timestamp(self.here.world.now) + (1 << 40)
         self.b.claims("x", ahead)
         self.connect()
         self.assertGreater(self.epoch(), ahead)
@@ -54,7 +54,7 @@ class ClaimTests(ClaimCase):
     def test_also_after_a_restart(self) -> None:
         """The store knows an epoch that none before the crash has reached."""
         self.begin(durable=True)
-        ahead = self.here.peers.clock.stamp(self.here.world.now) + (1 << 40)
+        ahead = self.here.peers.clock.timestamp(self.here.world.now) + (1 << 40)
         self.b.claims("x", ahead)
         self.connect(clean=True)
         self.here.settle()
@@ -550,6 +550,6 @@ class LookAroundTests(ClaimCase):
 
     def test_a_claim_of_nothing_is_withdrawn(self) -> None:
         self.begin()
-        self.here.peers.own("x", 1000, True)
+        self.here.peers.table.own("x", 1000, True)
         self.here.wait(11.0)
         self.assertEqual(self.value("x"), 0)

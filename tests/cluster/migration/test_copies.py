@@ -8,7 +8,7 @@ from mhub.cluster import frames
 from mhub.cluster.frames import split, with_data
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.pending import CLOSED, marks_in, read_pending
-from mhub.core.peer import record_of
+from mhub.core.channel_records import Entry, Origin, record_of, special_of
 from tests.cluster.migration.played import TOPIC, Case, Close, Copy, message_of
 from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.migration.test_target import TargetCase
@@ -16,6 +16,13 @@ from tests.core.world import Client
 from tests.helpers import packets as p
 
 LASTING = 3
+
+
+def copy_of(n: int, payload: bytes, plain: bool = True) -> Entry:
+    """Of what node b has in its channel to node c, with that number."""
+    copy = Entry(0, message_of(payload), plain, None)
+    copy.origin = Origin("b", "b1", n, "")
+    return copy
 
 
 class GivenTests(SourceCase):
@@ -45,14 +52,14 @@ class GivenTests(SourceCase):
         (body,) = bodies
         said, data = split(body)
         self.assertEqual((said["node"], said["epoch"]), ("c", self.claimed))
-        found = read_pending("s", said, data, 0.0)
+        found = read_pending("s", data, 0.0)
         return [(each.origin.node, each.origin.n, each.message.payload) for each in found]
 
     def test_all_that_it_has_published_in_its_order(self) -> None:
         for durable in (False, True):
             with self.subTest(durable=durable):
                 self.published(b"1", b"2", durable=durable)
-                first = self.here.peers.peers["c"].last_n - 1
+                first = self.here.peers.peers["c"].outgoing.last_n - 1
                 self.assertEqual(self.give(), [("a", first, b"1"), ("a", first + 1, b"2")])
                 self.assertEqual(self.b.told(frames.END), [])
                 self.more()
@@ -67,30 +74,31 @@ class GivenTests(SourceCase):
         client.next("CONNACK")
         self.here.lose(self.c)
         client.send(p.publish(TOPIC, b"1", 1, 1))
-        self.peer("c").put_control("x", controls.mark(77, False))
+        self.peer("c").outgoing.put_control("x", controls.mark(77, False))
         client.send(p.publish(TOPIC, b"2", 1, 2))
-        self.peer("c").put_control("x", controls.close(78))
-        self.peer("c").put_control("y", controls.mark(79, False))
+        self.peer("c").outgoing.put_control("x", controls.close(78))
+        self.peer("c").outgoing.put_control("y", controls.mark(79, False))
         client.send(p.publish(TOPIC, b"3", 1, 3))
         self.claimed = self.epoch() + 1000
         self.b.claims("s", self.claimed)
         self.accept()
         (body,) = self.b.took(frames.PENDING)
-        found = [marks_in(origin[3]) for origin in split(body)[0]["origins"]]
+        copies = read_pending("s", split(body)[1], 0.0)
+        found = [marks_in(each.origin.controls) for each in copies if each.origin is not None]
         self.assertEqual(found, [{}, {"x": 77}, {"x": CLOSED, "y": 79}])
 
     def test_with_whose_session_alone_it_is_for(self) -> None:
         """It was sent again for a session that has migrated, and is on its way."""
         self.published(b"1")
-        (entry,) = self.peer("c").unconfirmed()
-        self.peer("c").put_direct("x", 77, entry.message, True, "a\nlife\n5")
+        (entry,) = self.peer("c").outgoing.unconfirmed()
+        self.peer("c").outgoing.put_direct("x", 77, entry.message, True, "a\nlife\n5")
         self.claimed = self.epoch() + 1000
         self.b.claims("s", self.claimed)
         self.accept()
         (body,) = self.b.took(frames.PENDING)
-        found = read_pending("s", *split(body), 0.0)
+        found = read_pending("s", split(body)[1], 0.0)
         self.assertEqual(
-            [(each.direct, each.epoch, each.via) for each in found],
+            [(each.direct, each.session_epoch, each.via) for each in found],
             [("", 0, ""), ("x", 77, "a\nlife\n5")],
         )
 
@@ -117,7 +125,7 @@ class GivenTests(SourceCase):
         self.here.settle()
         self.restart()
         self.meet("b")
-        last_n = next(entry.n for entry in self.here.peers.peers["c"].unconfirmed())
+        last_n = next(entry.n for entry in self.here.peers.peers["c"].outgoing.unconfirmed())
         self.assertEqual(self.give(), [("a", last_n, b"1")])
 
 
@@ -129,10 +137,13 @@ class PutTests(TargetCase):
         self.c.table(("f" + TOPIC, LASTING))
         self.here.lose(self.c)
         self.b.session("s", self.epoch(), 1000)
-        data = b"".join(record_of(message_of(each), True, None, 0.0) for each in payloads)
-        origins = [["b", "b1", 7 + n, "", "", 0, ""] for n in range(len(payloads))]
-        body = {"client": "s", "epoch": self.epoch(), "node": "c", "origins": origins}
-        self.b.give(frames.PENDING, with_data(data, **body))
+        self.pending("c", *[copy_of(7 + n, payload) for n, payload in enumerate(payloads)])
+
+    def pending(self, name: str, *copies: Entry) -> None:
+        """What node b says that the client has published for another one."""
+        data = [special_of(e, e.origin) + record_of(e.message, e.plain, None, 0.0) for e in copies]
+        body = {"client": "s", "epoch": self.epoch(), "node": name}
+        self.b.give(frames.PENDING, with_data(b"".join(data), **body))
 
     def copies(self) -> list[object]:
         """What node c gets when it is back."""
@@ -174,16 +185,17 @@ class PutTests(TargetCase):
         self.b.accept("s", epoch)
         self.here.settle()
         (body,) = self.b.took(frames.PENDING)
-        self.assertEqual(split(body)[0]["origins"], [["b", "b1", 7, "", "", 0, ""]])
+        (found,) = read_pending("s", split(body)[1], 0.0)
+        copy = copy_of(7, b"1")
+        self.assertEqual(special_of(found, found.origin), special_of(copy, copy.origin))
 
     def test_one_that_is_for_one_session_stays_so(self) -> None:
         self.claiming()
         self.here.lose(self.c)
         self.b.session("s", self.epoch(), 1000)
-        data = record_of(message_of(b"1"), False, None, 0.0)
-        origins = [["b", "b1", 7, "", "x", 77, "b\nlife\n5"]]
-        body = {"client": "s", "epoch": self.epoch(), "node": "c", "origins": origins}
-        self.b.give(frames.PENDING, with_data(data, **body))
+        copy = copy_of(7, b"1", plain=False)
+        copy.direct, copy.session_epoch, copy.via = "x", 77, "b\nb1\n5"
+        self.pending("c", copy)
         self.end("c")
         self.assertEqual(self.copies(), [Copy("b", 7, b"1", "x")])
 
@@ -191,10 +203,7 @@ class PutTests(TargetCase):
         """It is linked with it."""
         self.claiming()
         self.b.session("s", self.epoch(), 1000)
-        data = record_of(message_of(b"1"), True, None, 0.0)
-        origins = [["b", "b1", 7, "", "", 0, ""]]
-        body = {"client": "s", "epoch": self.epoch(), "node": "a", "origins": origins}
-        self.b.give(frames.PENDING, with_data(data, **body))
+        self.pending("a", copy_of(7, b"1"))
         self.end()
         self.assertTrue(self.present())
         self.assertEqual(self.client.payloads(), [])

@@ -378,7 +378,7 @@ class RowTests(SourceCase, RowCase):
         with self.row(MERGING, "all"):
             self.c.closes("s", self.claimed)
         self.assertEqual(self.state_of_merging(), "")
-        self.assertNotIn("ft", self.here.peers.table)
+        self.assertNotIn("ft", self.here.peers.table.names)
 
 
 class FrozenTests(SourceCase):
@@ -471,20 +471,20 @@ class OfferTests(SourceCase):
 
     def test_another_session_of_the_same_client_has_another_life(self) -> None:
         self.offered()
-        first = self.b.offered()[0]["life"]
+        first = self.b.offered()[0]["session_id"]
         self.refuse(merge=False)
         self.b.table(("cs", 0))
         self.session = self.sleeper()
         self.b.claims("s", self.session.epoch + 1000)
-        self.assertNotEqual(self.b.offered()[0]["life"], first)
+        self.assertNotEqual(self.b.offered()[0]["session_id"], first)
 
     def test_the_same_session_has_the_same_one_after_a_restart(self) -> None:
         self.offered(durable=True)
-        first = self.b.offered()[0]["life"]
+        first = self.b.offered()[0]["session_id"]
         self.here.settle()
         self.restart()
         self.back()
-        self.assertEqual(self.b.offered()[0]["life"], first)
+        self.assertEqual(self.b.offered()[0]["session_id"], first)
 
     def test_a_node_whose_table_is_not_here_is_offered_nothing(self) -> None:
         """What it says of the session may be old."""
@@ -545,7 +545,7 @@ class CutTests(SourceCase):
         self.sending()
         self.b.copy("c", "c1", 3, b"x")
         self.b.copy("c", "c1", 2, b"y")
-        self.b.copy("c", "c0", 9, b"of an earlier life")
+        self.b.copy("c", "c0", 9, b"of an earlier channel")
         self.more()
         self.more()
         self.assertEqual(self.gates()["c"], [["a", "c1", 0, [2, 3], 0, True]])
@@ -570,7 +570,7 @@ class CutTests(SourceCase):
         client = self.connect()
         first = self.epoch()
         self.c.session("s", first, 1000)
-        before = self.segment("c", 7)._replace(life="b1")
+        before = self.segment("c", 7)._replace(channel_epoch="b1")
         self.c.end("s", first, {"b": [before], "c": []})
         self.c.table(("cs", 0))
         self.assertTrue(client.next("CONNACK").session_present)
@@ -632,7 +632,7 @@ class ConfirmTests(SourceCase):
                     reach(durable)
                     position = self.c.n
                     self.assertTrue(self.held())
-                    self.assertEqual(self.peer("c").capped(100), position)
+                    self.assertEqual(self.peer("c").incoming.cap, position)
 
     def test_a_new_link_is_not_resumed_with_more_either(self) -> None:
         """RESUME says up to where all is here, which is a confirmation."""
@@ -641,7 +641,7 @@ class ConfirmTests(SourceCase):
         self.here.lose(self.c)
         self.c = self.here.join("c")
         (said,) = self.c.told(frames.RESUME)
-        self.assertEqual(said["heard"], ["c1", 0])
+        self.assertEqual(said["received"], ["c1", 0])
 
     def test_switched_lets_them_go(self) -> None:
         """Before DONE as well as after: what is behind the position is on its way."""
@@ -828,7 +828,7 @@ class EndTests(SourceCase):
         """A node that publishes without a pause does not hold it up."""
         self.publisher()
         self.publish(b"y")
-        self.c.confirm_to(self.peer("c").last_n - 1)
+        self.c.confirm_to(self.peer("c").outgoing.last_n - 1)
         self.assertEqual(self.state(), ENDED)
 
     def test_a_node_that_is_lost_is_not_waited_for(self) -> None:
@@ -839,7 +839,7 @@ class EndTests(SourceCase):
         self.more()
         self.assertEqual(self.state(), ENDED)
 
-    def test_nor_one_of_which_nothing_is_heard(self) -> None:
+    def test_nor_one_from_which_nothing_is_received(self) -> None:
         self.publisher()
         self.here.wait(SUSPECT_S - 0.5, silent="c")
         self.assertEqual(self.state(), SENDING)
@@ -903,7 +903,7 @@ class GivenTests(SourceCase):
         self.c.forget()
         self.done()
         self.assertEqual(self.c.sent(frames.CUT, frames.TABLE), [frames.CUT, frames.TABLE])
-        self.assertNotIn("ft", self.here.peers.table)
+        self.assertNotIn("ft", self.here.peers.table.names)
 
     def test_a_cut_of_the_target_may_be_faster_than_its_done(self) -> None:
         """This node has switched then: its channel has one mark."""
@@ -944,9 +944,9 @@ class GivenTests(SourceCase):
         """The target remembers what it took for as long as this node may offer it again."""
         self.ended(durable=True)
         self.b.done("s", self.claimed)
-        self.assertIn("cs", self.here.peers.table)
+        self.assertIn("cs", self.here.peers.table.names)
         self.here.settle()
-        self.assertNotIn("cs", self.here.peers.table)
+        self.assertNotIn("cs", self.here.peers.table.names)
 
     def test_a_will_is_not_published(self) -> None:
         """It is the target's."""

@@ -18,16 +18,18 @@ class TookTests(TargetCase):
         self.assertTrue(self.present())
         self.b.forget()
 
-    def ask(self, life: str = "b/1", instance: str = "a1") -> list[tuple[int, bool]]:
+    def ask(self, session_id: str = "b/1", instance: str = "a1") -> list[tuple[int, bool]]:
         """The kinds of the answers, and whether UNKNOWN is sure."""
-        self.b.say(frames.ASK, client="s", epoch=self.served, life=life, instance=instance)
+        self.b.say(
+            frames.ASK, client="s", epoch=self.served, session_id=session_id, instance=instance
+        )
         self.here.settle()
         done = [(frames.DONE, True) for said in self.b.told(frames.DONE)]
         return done + [(frames.UNKNOWN, said["sure"]) for said in self.b.told(frames.UNKNOWN)]
 
     def test_it_says_done_again_when_it_is_asked(self) -> None:
         self.taken()
-        self.b.say(frames.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
+        self.b.say(frames.ASK, client="s", epoch=self.served, session_id="b/1", instance="a1")
         (said,) = self.b.told(frames.DONE)
         self.assertEqual((said["client"], said["epoch"]), ("s", self.served))
 
@@ -42,7 +44,7 @@ class TookTests(TargetCase):
     def test_what_has_the_same_name_but_another_life_is_another_session(self) -> None:
         self.taken()
         self.assertEqual(self.ask("b/2"), [(frames.UNKNOWN, True)])
-        self.b.session("s", self.epoch(), HELD, life="b/2")
+        self.b.session("s", self.epoch(), HELD, session_id="b/2")
         self.assertEqual(self.b.told(frames.DONE), [])
         self.assertEqual(len(self.b.told(frames.REFUSED)), 1)
 
@@ -111,7 +113,7 @@ class TookTests(TargetCase):
         self.served = self.epoch()
         self.here.settle()
         self.b.end("s", self.served)
-        self.b.say(frames.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
+        self.b.say(frames.ASK, client="s", epoch=self.served, session_id="b/1", instance="a1")
         self.assertEqual(self.b.told(frames.DONE), [])
         self.here.settle()
         self.assertEqual(len(self.b.told(frames.DONE)), 2)
@@ -131,13 +133,18 @@ class DoubtTests(SourceCase):
 
     def test_it_asks_with_what_the_target_knows_the_session_by(self) -> None:
         self.offered()
-        life = self.b.offered()[0]["life"]
+        session_id = self.b.offered()[0]["session_id"]
         self.accept()
         self.more()
         self.here.lose(self.b)
         self.back()
         (said,) = self.asked()
-        expected = {"client": "s", "epoch": self.claimed, "life": life, "instance": "b1"}
+        expected = {
+            "client": "s",
+            "epoch": self.claimed,
+            "session_id": session_id,
+            "instance": "b1",
+        }
         self.assertEqual(said, expected)
 
     def test_nobody_else_gets_it_before_the_answer(self) -> None:
