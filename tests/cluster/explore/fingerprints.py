@@ -31,7 +31,17 @@ from mhub.store.memory import MemoryStore
 from mhub.wire.primitives import read_u64
 from tests.cluster.explore.cluster import Cluster, Side
 
-ANYWHERE = {"hub", "limits", "stats", "settings", "_node", "slot", "_migration", "_holders"}
+ANYWHERE = {
+    "hub",
+    "limits",
+    "stats",
+    "settings",
+    "_node",
+    "_peers",
+    "slot",
+    "_migration",
+    "_holders",
+}
 
 LEFT_OUT: dict[str, set[str]] = {
     "Session": {"last_seq", "username", "listener", "mount"},
@@ -60,16 +70,7 @@ LEFT_OUT: dict[str, set[str]] = {
     "Batch": {"size_bytes"},
     "DeliveryRecord": {"size_bytes", "seq"},
     "Member": {
-        *(
-            "peer",
-            "address",
-            "version",
-            "channel",
-            "received_at",
-            "pinged_at",
-            "latency_s",
-            "index",
-        ),
+        *("peer", "address", "version", "link", "received_at", "pinged_at", "latency_s", "index"),
         *("note", "asking", "expected"),
     },
     # A session id is only compared with others: how many there were does not matter
