@@ -6,7 +6,7 @@
 A hub without a cluster has no Peers, and pays nothing for it.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from zlib import crc32
 
 from mhub.core import channel_out
@@ -17,7 +17,7 @@ from mhub.core.limits import PeerLimits
 from mhub.core.peer import Peer
 from mhub.core.ports import Neighbours
 from mhub.core.router import Route
-from mhub.core.shared import Group
+from mhub.core.shared import Group, RemoteNode
 from mhub.core.stats import PeerStats
 from mhub.core.table import CLIENT, FILTER, LASTING, SHARE, WANTED, Table
 from mhub.wire.publish import Publish
@@ -203,14 +203,14 @@ class Peers:
         if not self.limits.refuse_when_full:
             return False
         if route.peers is not None:
-            for peer in route.peers:
-                if peer.outgoing.full():
-                    peer.counters.refused += 1
+            for node in route.peers:
+                if node.full():
+                    cast(Peer, node).counters.refused += 1
                     return True
         for group in route.groups:
             if group.peers is not None and group.stuck():
-                for peer in group.peers:
-                    peer.counters.refused += 1
+                for node in group.peers:
+                    cast(Peer, node).counters.refused += 1
                     return True
         return False
 
@@ -218,12 +218,12 @@ class Peers:
         """Send a client's message to those peers that want it, before anybody here has it."""
         shares = self._shares(route) if route.groups else None
         if route.peers is not None:
-            for peer in route.peers:
-                names = shares.pop(peer, None) if shares is not None else None
-                peer.outgoing.put(message, True, names)
+            for node in route.peers:
+                names = shares.pop(node, None) if shares is not None else None
+                cast(Peer, node).outgoing.put(message, True, names)
         if shares is not None:
-            for peer, names in shares.items():
-                peer.outgoing.put(message, False, names)
+            for node, names in shares.items():
+                cast(Peer, node).outgoing.put(message, False, names)
         if message.retain:
             # The others only keep it; those without a link ask for it when they are back.
             others = [*(route.peers or ()), *(shares or ())]
@@ -231,9 +231,9 @@ class Peers:
                 if peer.up and peer not in others:
                     peer.outgoing.put(message, False, None)
 
-    def _shares(self, route: Route) -> dict[Peer, list[str]]:
+    def _shares(self, route: Route) -> dict[RemoteNode, list[str]]:
         """The groups whose turn is a peer's; the others choose among their members here."""
-        chosen: dict[Peer, list[str]] = {}
+        chosen: dict[RemoteNode, list[str]] = {}
         for group in route.groups:
             peer = group.choose_peer(self.local_first) if group.peers is not None else None
             group.elsewhere = peer is not None
@@ -243,11 +243,11 @@ class Peers:
 
     def pass_on(self, message: Publish, group: Group) -> bool:
         """A message of a group that has no members here any more; False if no node has any."""
-        peer = group.choose_peer(False) if group.peers is not None else None
-        if peer is None:
+        node = group.choose_peer(False) if group.peers is not None else None
+        if node is None:
             return False
         message.journaled = True  # its sender may have been told that it is safe here
-        peer.outgoing.put(message, False, [group.full_name])
+        cast(Peer, node).outgoing.put(message, False, [group.full_name])
         return True
 
     # Who waits for them
