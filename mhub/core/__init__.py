@@ -29,7 +29,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     fields      the fields of a record, written down once
     records     what a store keeps, as records and batches of changes
     codec       records as bytes, for what carries them to another node
-    journal      what changed since the last batch, and what may not be said before it is safe
+    journal     what changed since the last batch, and what may not be said before it is safe
     hlc         the cluster's clock
     table       what the other nodes are told of this one
     peer        another node: its link, what it wants, what it knows

@@ -13,13 +13,12 @@ from mhub.core.connection import (
     Welcome,
 )
 from mhub.core.limits import Limits
-from mhub.core.router import reserved
 from mhub.core.session import STATE_LOST, Will
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
 from mhub.wire.publish import topic_field
-from mhub.wire.topics import check_name
+from mhub.wire.topics import check_name, reserved
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub

@@ -82,6 +82,7 @@ class IncomingChannel:
         self.unconfirmed_bytes = 0
         self.confirm_due = True
         if epoch != self.epoch:
+            self.peers.end_channel(self)
             self.epoch = epoch
             self.last_received = 0
             self.safe_n = 0
@@ -168,7 +169,7 @@ class IncomingChannel:
         origin = entry.origin
         publisher = self.peer
         if origin is not None:
-            if origin.node == peers.node:
+            if origin.node == peers.node or peers.has_come(origin.channel_epoch, origin.n):
                 return
             publisher = peers.meet(origin.node)
             if not publisher.incoming.comes_early(origin.channel_epoch, origin.n):

@@ -28,12 +28,11 @@ from mhub.core.channel_records import (
     special_of,
     wire_of,
 )
-from mhub.core.journal import AckTracker, tracker_of
+from mhub.core.journal import AckTracker, Waiter, tracker_of
 from mhub.wire.primitives import u64
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
-    from mhub.core.connection import Connection
     from mhub.core.peer import Peer
 
 FRAME_BYTES: Final = 64 * 1024
@@ -256,7 +255,7 @@ class OutgoingChannel:
             self.frames_confirmed += 1
             self.under_way_bytes -= self.frames.popleft()
         unacked = self.unacked
-        freed: Connection | None = None
+        freed: Waiter | None = None
         while unacked and unacked[0].n <= n:
             entry = unacked.popleft()
             tracker = entry.tracker

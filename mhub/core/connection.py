@@ -21,10 +21,9 @@ from typing import TYPE_CHECKING, Final
 from mhub.core import frames
 from mhub.core.aliases import TopicAliases
 from mhub.core.authentication import Authentication
-from mhub.core.journal import AckTracker, DeferredFrame
+from mhub.core.journal import AckTracker, DeferredFrame, Waiter
 from mhub.core.limits import Limits
 from mhub.core.ports import Outlet
-from mhub.core.timers import Timed
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
 from mhub.wire.errors import ProtocolFault
@@ -116,7 +115,7 @@ class Partial:
         return True
 
 
-class Connection(Timed):
+class Connection(Waiter):
     def __init__(self, hub: "Hub", outlet: Outlet, allowed: Limits, now: float) -> None:
         super().__init__()
         self.hub = hub

@@ -10,8 +10,7 @@ from mhub.wire.topics import has_wildcard
 
 if TYPE_CHECKING:
     from mhub.core.delivery import Subscriber, Subscription
-    from mhub.core.peer import Peer
-    from mhub.core.shared import Group
+    from mhub.core.shared import Group, RemoteNode
 
 
 class Leaf:
@@ -21,7 +20,7 @@ class Leaf:
         self.subscriptions: dict[Subscriber, Subscription] = {}
         self.groups: dict[str, Group] | None = None
         self.lasting = 0  # subscriptions that outlive their connections
-        self.peers: list[Peer] | None = None  # nodes with subscribers
+        self.peers: list[RemoteNode] | None = None  # nodes with subscribers
 
     def empty(self) -> bool:
         return not self.subscriptions and not self.groups and self.peers is None

@@ -22,7 +22,6 @@ from mhub.core.connection import Connection
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
-from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, Events, JournalWriter
 from mhub.core.publishing import Publishing
@@ -88,8 +87,6 @@ class Hub:
         self.authorizer: Authorizer | None = None
         self.journal: Journal | None = None
         self.peers: Peers | None = None
-        self.source: Peer | None = None  # whose message is at hand; None: of a client here
-        self.source_controls = ""  # of a copy: what the control records in front of it say
         self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
         self.sessions: dict[str, Session] = {}

@@ -24,11 +24,11 @@ from mhub.core.records import (
     SessionRecord,
     SubscriptionRecord,
 )
+from mhub.core.timers import Timed
 from mhub.wire.primitives import read_varint
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
-    from mhub.core.connection import Connection
     from mhub.core.delivery import Delivery, Subscriber, Subscription
 
 PEER: Final = "\0peer/"
@@ -36,6 +36,14 @@ PEER: Final = "\0peer/"
 
 OVERHEAD: Final = 200
 """Bytes that a record takes besides its message, about."""
+
+
+class Waiter(Timed):
+    """A connection, as far as those need to know it for whom its deferred frames wait."""
+
+    def release(self) -> None:
+        """Let go what need not wait any more."""
+        raise NotImplementedError
 
 
 class AckTracker:
@@ -46,7 +54,7 @@ class AckTracker:
         self.batch = 0  # when this one is safe
         self.unsettled = 0  # or when none of its deliveries is left
         self.record: MessageRecord | None = None  # if it was stored once for several
-        self.waiter: Connection | None = None  # the sender's, that waits
+        self.waiter: Waiter | None = None  # the sender's, that waits
 
     def arrived(self) -> None:
         """One peer less to wait for."""

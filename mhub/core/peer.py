@@ -11,6 +11,7 @@ from mhub.core.channel_in import IncomingChannel
 from mhub.core.channel_out import OutgoingChannel
 from mhub.core.journal import AckTracker
 from mhub.core.ports import PeerOutlet
+from mhub.core.shared import RemoteNode
 from mhub.core.stats import PeerStats
 from mhub.wire.primitives import read_u64
 
@@ -18,15 +19,15 @@ if TYPE_CHECKING:
     from mhub.core.peers import Peers
 
 
-class Peer:
+class Peer(RemoteNode):
     def __init__(self, peers: "Peers", name: str) -> None:
+        super().__init__()
         self.peers = peers
         self.hub = peers.hub
         self.name = name
         self.limits = peers.limits
         self.counters = PeerStats()
         self.outlet: PeerOutlet | None = None
-        self.up = False  # there is a link, and both sides know where the other one stands
         self.suspected = False  # there is a link, but nothing comes
         # What it wants
         self.routes: dict[str, int] = {}
@@ -42,6 +43,9 @@ class Peer:
     def send(self, kind: int, body: bytes) -> None:
         if self.outlet is not None:
             self.outlet.send(kind, body)
+
+    def full(self) -> bool:
+        return self.outgoing.full()
 
     def responds(self) -> bool:
         """Whether somebody may have to wait for it."""

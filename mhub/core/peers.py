@@ -6,17 +6,18 @@
 A hub without a cluster has no Peers, and pays nothing for it.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, cast
 from zlib import crc32
 
 from mhub.core import channel_out
+from mhub.core.channel_in import IncomingChannel
 from mhub.core.hlc import NOTE, Clock
 from mhub.core.journal import AckTracker
 from mhub.core.limits import PeerLimits
 from mhub.core.peer import Peer
 from mhub.core.ports import Neighbours
 from mhub.core.router import Route
-from mhub.core.shared import Group
+from mhub.core.shared import Group, RemoteNode
 from mhub.core.stats import PeerStats
 from mhub.core.table import CLIENT, FILTER, LASTING, SHARE, WANTED, Table
 from mhub.wire.publish import Publish
@@ -25,6 +26,13 @@ from mhub.wire.topics import split_share
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
     from mhub.core.session import Session
+
+
+ENDED: Final = "channels"
+"""The note with how far channels were received that have ended."""
+
+ENDED_CHANNELS: Final = 100
+"""So many of them are remembered."""
 
 
 class Peers:
@@ -42,6 +50,9 @@ class Peers:
         self.peers: dict[str, Peer] = {}
         self.all: list[Peer] = []
         self.past = PeerStats()  # of those that are forgotten
+        # Channels that have ended, by epoch: the last number received, and what came beyond it as
+        # copies.  Another node may still have copies of the rest, for longer than we know the peer.
+        self.ended: dict[str, tuple[int, list[int]]] = {}
         self.publisher: Peer | None = None  # whose message is at hand; None: of a client here
         self.publisher_controls = ""  # of a copy: what the control records in front of it say
         self.notes: dict[str, str] = {}  # what the store had at the start
@@ -76,11 +87,42 @@ class Peers:
         self.withdraw(peer, True)
         peer.clients = {}
         dropped = peer.outgoing.forget()
+        self.end_channel(peer.incoming)
         peer.incoming.forget()
         del self.peers[peer.name]
         self.all.remove(peer)
         self.past.add(peer.counters)
         return dropped
+
+    def end_channel(self, channel: IncomingChannel) -> None:
+        """What a peer sends from now on, if anything, is another channel."""
+        if not channel.last_received and not channel.early:
+            return
+        for epoch in dict.fromkeys([channel.epoch, *channel.early.values()]):
+            last, _ = self.ended.get(epoch, (0, []))
+            if epoch == channel.epoch:
+                last = channel.last_received
+            early = [n for n, its_epoch in channel.early.items() if its_epoch == epoch]
+            if last or early:
+                self.ended[epoch] = last, early
+        while len(self.ended) > ENDED_CHANNELS:
+            del self.ended[next(iter(self.ended))]
+        if self.hub.journal is not None:
+            lines = []
+            for epoch, (last, copies) in self.ended.items():
+                lines.append(" ".join([epoch, str(last), *[str(n) for n in copies]]))
+            self.hub.journal.note(ENDED, "\n".join(lines))
+
+    def recall_channels(self, text: str) -> None:
+        """What end_channel() has noted."""
+        for line in text.splitlines():
+            words = line.split(" ")
+            self.ended[words[0]] = int(words[1]), [int(n) for n in words[2:]]
+
+    def has_come(self, epoch: str, n: int) -> bool:
+        """Whether a number came by a channel that has ended."""
+        last, early = self.ended.get(epoch, (0, []))
+        return n <= last or n in early
 
     def counters(self) -> PeerStats:
         """The sums over all that ever were: they do not go down when one is forgotten."""
@@ -161,14 +203,14 @@ class Peers:
         if not self.limits.refuse_when_full:
             return False
         if route.peers is not None:
-            for peer in route.peers:
-                if peer.outgoing.full():
-                    peer.counters.refused += 1
+            for node in route.peers:
+                if node.full():
+                    cast(Peer, node).counters.refused += 1
                     return True
         for group in route.groups:
             if group.peers is not None and group.stuck():
-                for peer in group.peers:
-                    peer.counters.refused += 1
+                for node in group.peers:
+                    cast(Peer, node).counters.refused += 1
                     return True
         return False
 
@@ -176,12 +218,12 @@ class Peers:
         """Send a client's message to those peers that want it, before anybody here has it."""
         shares = self._shares(route) if route.groups else None
         if route.peers is not None:
-            for peer in route.peers:
-                names = shares.pop(peer, None) if shares is not None else None
-                peer.outgoing.put(message, True, names)
+            for node in route.peers:
+                names = shares.pop(node, None) if shares is not None else None
+                cast(Peer, node).outgoing.put(message, True, names)
         if shares is not None:
-            for peer, names in shares.items():
-                peer.outgoing.put(message, False, names)
+            for node, names in shares.items():
+                cast(Peer, node).outgoing.put(message, False, names)
         if message.retain:
             # The others only keep it; those without a link ask for it when they are back.
             others = [*(route.peers or ()), *(shares or ())]
@@ -189,9 +231,9 @@ class Peers:
                 if peer.up and peer not in others:
                     peer.outgoing.put(message, False, None)
 
-    def _shares(self, route: Route) -> dict[Peer, list[str]]:
+    def _shares(self, route: Route) -> dict[RemoteNode, list[str]]:
         """The groups whose turn is a peer's; the others choose among their members here."""
-        chosen: dict[Peer, list[str]] = {}
+        chosen: dict[RemoteNode, list[str]] = {}
         for group in route.groups:
             peer = group.choose_peer(self.local_first) if group.peers is not None else None
             group.elsewhere = peer is not None
@@ -201,11 +243,11 @@ class Peers:
 
     def pass_on(self, message: Publish, group: Group) -> bool:
         """A message of a group that has no members here any more; False if no node has any."""
-        peer = group.choose_peer(False) if group.peers is not None else None
-        if peer is None:
+        node = group.choose_peer(False) if group.peers is not None else None
+        if node is None:
             return False
         message.journaled = True  # its sender may have been told that it is safe here
-        peer.outgoing.put(message, False, [group.full_name])
+        cast(Peer, node).outgoing.put(message, False, [group.full_name])
         return True
 
     # Who waits for them

@@ -10,7 +10,7 @@ from mhub.core.hub import Hub
 from mhub.core.journal import PEER, Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import OutgoingQueue
-from mhub.core.peers import Peers
+from mhub.core.peers import ENDED, Peers
 from mhub.core.records import Contents, StoredSession, publish_of
 from mhub.core.session import STATE_LOST, Session, Will
 from mhub.core.table import FILTER, SHARE
@@ -32,6 +32,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     journal.last_mid = contents.last_mid
     if hub.peers is not None:
         hub.peers.clock.saw(int(contents.notes.get(hlc.NOTE, 0)))
+        hub.peers.recall_channels(contents.notes.get(ENDED, ""))
     arriving = {
         int(text): name for name, text in contents.notes.items() if name.startswith(ARRIVING)
     }

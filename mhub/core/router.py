@@ -9,28 +9,20 @@ through a tree of the cached topics; a storm of subscribers does not empty the c
 from typing import TYPE_CHECKING, Final
 
 from mhub.core.filters import Filters, Leaf
-from mhub.core.shared import Group
+from mhub.core.shared import Group, RemoteNode
 from mhub.core.stats import Stats
 from mhub.core.tree import TopicTree
 from mhub.wire.primitives import text_of
 from mhub.wire.publish import topic_field
-from mhub.wire.topics import check_name, has_wildcard
+from mhub.wire.topics import check_name, has_wildcard, reserved
 
 if TYPE_CHECKING:
     from mhub.core.delivery import Subscriber, Subscription
-    from mhub.core.peer import Peer
     from mhub.core.table import Table
-
-SYS: Final = "$SYS/"
 
 CACHED_BYTES: Final = 256
 CACHED_LEVELS: Final = 16
 """Longer and deeper topics are looked up each time, so that nobody fills the memory with them."""
-
-
-def reserved(topic: str) -> bool:
-    """Whether a topic is the broker's own: clients may not publish there."""
-    return topic.startswith(SYS)
 
 
 class Route:
@@ -42,7 +34,7 @@ class Route:
         self.reserved = reserved(topic)
         self.targets: list[Subscription] = []
         self.groups: list[Group] = []
-        self.peers: list[Peer] | None = None  # other nodes that want it
+        self.peers: list[RemoteNode] | None = None  # other nodes that want it
 
 
 class Router:
@@ -154,7 +146,7 @@ class Router:
         else:
             self.table.group_changed(group)
 
-    def route_to_peer(self, topic_filter: str, peer: "Peer", wanted: bool) -> None:
+    def route_to_peer(self, topic_filter: str, peer: RemoteNode, wanted: bool) -> None:
         """A peer has subscribers to a filter, or has none any more."""
         leaf = self.filters.make(topic_filter)
         peers = leaf.peers if leaf.peers is not None else []
@@ -171,7 +163,7 @@ class Router:
             self.filters.prune(topic_filter)
         self._forget(topic_filter)
 
-    def share_with_peer(self, share: str, topic_filter: str, peer: "Peer", value: int) -> None:
+    def share_with_peer(self, share: str, topic_filter: str, peer: RemoteNode, value: int) -> None:
         """A peer has members of a group, or has none any more."""
         leaf = self.filters.make(topic_filter)
         groups = leaf.groups if leaf.groups is not None else {}

@@ -113,10 +113,10 @@ class Session(Subscriber):
                 return
         delivery = Delivery(message, qos, retain, subscription.ids)
         delivery.group = subscription.group
-        if qos and self.ready():
+        if qos and connection is not None and self.ready():
             if self.sid:
                 self.hub.require_journal().add(self, delivery)
-            self._send(delivery)
+            self._send(connection, delivery)
         else:
             self.enqueue(delivery)
             if self.waiting() and connection is not None:
@@ -158,25 +158,23 @@ class Session(Subscriber):
             return False
         return has_place or queue.deliveries[0].qos == 0
 
-    def _send(self, delivery: Delivery) -> None:
+    def _send(self, connection: "Connection", delivery: Delivery) -> None:
         """The first PUBLISH of a QoS 1 or 2 delivery."""
-        connection = self.connection
-        if connection is None:
-            return
         pid = self.inflight.add(delivery)
         if delivery.record is not None:
             self.hub.require_journal().sent(delivery, pid)
-        if not self._publish(connection, delivery, pid, False):
-            self.inflight.drop(pid)
-            self.discard(delivery)
+        self._publish(connection, delivery, pid, False)
 
-    def _publish(self, connection: "Connection", delivery: Delivery, pid: int, dup: bool) -> bool:
+    def _publish(self, connection: "Connection", delivery: Delivery, pid: int, dup: bool) -> None:
+        """PUBLISH of what is in flight; what the client does not take is not, any more."""
         # A QoS 2 message must come again with the same packet id, so that id has to be safe first.
         record = delivery.record
         after = record.batch if record is not None and delivery.qos == 2 else 0
-        return connection.publish(
+        if not connection.publish(
             delivery.message, delivery.qos, pid, delivery.retain, delivery.ids, dup, after
-        )
+        ):
+            self.inflight.drop(pid)
+            self.discard(delivery)
 
     def discard(self, delivery: Delivery) -> None:
         """A delivery is over: the store need not have it any more."""
@@ -207,10 +205,7 @@ class Session(Subscriber):
             if not pid:
                 break
             sent += 1
-            delivery = inflight.deliveries[pid]
-            if not self._publish(connection, delivery, pid, True):
-                inflight.drop(pid)
-                self.discard(delivery)
+            self._publish(connection, inflight.deliveries[pid], pid, True)
         return sent
 
     def puback(self, pid: int) -> None:
@@ -298,7 +293,7 @@ class Session(Subscriber):
             delivery = Delivery(message, qos, True, ids)
             if self.sid:
                 hub.require_journal().add(self, delivery)
-            self._send(delivery)
+            self._send(connection, delivery)
         else:
             connection.publish(message, 0, 0, True, ids, False, 0)
 
@@ -375,9 +370,12 @@ class Session(Subscriber):
 
     def _send_queued(self, connection: "Connection", queue: OutgoingQueue, most: int) -> None:
         inflight = self.inflight
-        while queue.deliveries and most > 0 and not connection.busy():
-            if queue.deliveries[0].qos and inflight.outstanding >= inflight.window:
-                break
+        while most > 0 and not connection.busy():
+            if not queue.deliveries:
+                self.end_queue()
+                return
+            if inflight.outstanding >= inflight.window and queue.deliveries[0].qos:
+                return
             most -= 1
             self.hub.work += 1
             delivery = queue.take()
@@ -386,12 +384,11 @@ class Session(Subscriber):
                 self.hub.stats.dropped_expired += 1
                 self.discard(delivery)
             elif delivery.qos:
-                self._send(delivery)
+                self._send(connection, delivery)
             else:
                 connection.publish(message, 0, 0, delivery.retain, delivery.ids, False, 0)
                 self.discard(delivery)
-        if not queue.deliveries:
-            self.end_queue()
+        self.end_queue()
 
     def forget_load(self) -> None:
         """What the store was asked for is not wanted any more."""

@@ -9,7 +9,17 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mhub.core.delivery import Subscriber, Subscription
-    from mhub.core.peer import Peer
+
+
+class RemoteNode:
+    """Another node, as far as those need to know it that route messages to it: a `Peer`."""
+
+    def __init__(self) -> None:
+        self.up = False  # there is a link, and both sides know where the other one stands
+
+    def full(self) -> bool:
+        """Whether it can be sent nothing more for now."""
+        raise NotImplementedError
 
 
 class Group:
@@ -21,7 +31,7 @@ class Group:
         self.turn = 0
         self.live = 0  # connected members, and
         self.lasting = False  # whether one outlives its connection, as they were counted last
-        self.peers: dict[Peer, int] | None = None  # nodes with members, as in `mhub.core.peers`
+        self.peers: dict[RemoteNode, int] | None = None  # values as in `mhub.core.table`
         self.elsewhere = False  # the message at hand goes to a peer
 
     def join(self, subscription: "Subscription") -> None:
@@ -77,7 +87,7 @@ class Group:
             if member.lasting:
                 self.lasting = True
 
-    def choose_peer(self, local_first: bool) -> "Peer | None":
+    def choose_peer(self, local_first: bool) -> "RemoteNode | None":
         """The node whose turn it is; None if it is a member here, or nobody at all.
 
         Connected members have equal turns, wherever they are.  Only if there are none, it is one
@@ -88,7 +98,7 @@ class Group:
             return None
         total = self.live
         for peer, value in peers.items():
-            if peer.up and not peer.outgoing.full():
+            if peer.up and not peer.full():
                 total += value >> 2
         if total:
             place = self.turn % total
@@ -97,17 +107,17 @@ class Group:
                 return None
             place -= self.live
             for peer, value in peers.items():
-                if peer.up and not peer.outgoing.full():
+                if peer.up and not peer.full():
                     if place < value >> 2:
                         return peer
                     place -= value >> 2
         if self.members:
             return None
         for peer in peers:
-            if peer.up and not peer.outgoing.full():
+            if peer.up and not peer.full():
                 return peer
         for peer in peers:
-            if not peer.outgoing.full():
+            if not peer.full():
                 return peer
         return None
 
@@ -115,4 +125,4 @@ class Group:
         """Whether all members are on nodes that can be sent nothing more for now."""
         if self.members or self.peers is None:
             return False
-        return all(peer.outgoing.full() for peer in self.peers)
+        return all(peer.full() for peer in self.peers)

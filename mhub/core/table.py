@@ -13,8 +13,8 @@ Each change has a number of its own, and every peer gets the changes in their or
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mhub.core.router import reserved
 from mhub.core.shared import Group
+from mhub.wire.topics import reserved
 
 if TYPE_CHECKING:
     from mhub.core.filters import Leaf

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from mhub.cluster.migration.pending import CLOSED, marks_in
 from mhub.cluster.migration.segments import Gates, publisher
+from mhub.core.channel_records import Entry
 from mhub.core.delivery import Subscription
 from mhub.core.peers import Peers
 from mhub.core.session import Session
@@ -50,6 +51,15 @@ class Intake:
             return True
         gate = self.gates.get(name)
         return gate is not None and gate.is_new(via, name == sender)
+
+    def takes_copy(self, name: str, copy: Entry) -> bool:
+        """Whether a message that is in another node's channel to that one is still to come here."""
+        origin = copy.origin
+        gate = self.gates.get(origin.node) if origin is not None else None
+        if gate is None or origin is None or copy.direct or not copy.plain:
+            return False
+        mark = marks_in(origin.controls).get(self._session.client_id, 0)
+        return gate.takes_copy(name, origin.channel_epoch, origin.n, mark, mark == CLOSED)
 
     def deliver(self, message: Publish) -> None:
         """A message that was sent again for this session alone."""

@@ -131,6 +131,24 @@ class Intakes:
                 intake.deliver(entry.message)
                 self.note(session)
 
+    def copied(self, name: str, copies: list[Entry]) -> None:
+        """A publisher has come, with copies of what it has published for a node.
+
+        Sessions that have left that node for this one may not have got it: it is in the channel of
+        the publisher's former node, which has not switched yet.  They get it now, in front of what
+        the publisher says here; that node need not send it again.
+        """
+        for copy in copies:
+            route = self._node.hub.router.find(copy.message.topic_data)
+            for session in dict.fromkeys([each.session for each in route.targets]):
+                assert isinstance(session, Session)
+                intake = self.get(session)
+                if intake is None or self._migration.is_given(session):
+                    continue
+                if intake.takes_copy(name, copy):
+                    intake.deliver(copy.message)
+                    self.note(session)
+
     def marked(self, name: str, client_id: str, epoch: int, gap: bool) -> None:
         """A node has switched: from here on its messages are for the session with this epoch."""
         self.close_merging(name, client_id)

@@ -54,6 +54,27 @@ class Gate:
                 return True
         return is_own  # a channel that the session knew nothing of: from where it is itself
 
+    def takes_copy(self, node: str, channel_epoch: str, n: int, mark: int, is_closed: bool) -> bool:
+        """The same for a copy of what is in the channel to a node that the session has left.
+
+        `mark` is the epoch of the last mark in front of it there, if it is not a CLOSE: whether the
+        copy was for this session.
+        """
+        for index, segment in enumerate(self.segments):
+            if segment.node == node:
+                is_for_it = segment.was_open or (mark > 0 and mark == segment.since)
+                if is_closed or not is_for_it:
+                    return False
+                if segment.channel_epoch != channel_epoch:
+                    # The session has got nothing of this channel.
+                    segment = segment._replace(channel_epoch=channel_epoch, position=0, early=[])
+                    self.segments[index] = segment
+                if n <= segment.position or n in segment.early:
+                    return False
+                segment.early.append(n)
+                return True
+        return False
+
 
 Gates = dict[str, Gate]
 

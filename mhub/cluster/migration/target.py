@@ -189,6 +189,7 @@ class Target:
                 peer = self._node.peers.meet(name)
                 for copy in copies:
                     peer.outgoing.put_copy(copy)
+                self._migration.intakes.copied(name, copies)
         old = hub.sessions.get(self.client_id)
         hub.sessions[self.client_id] = session
         for subscription in session.subscriptions.values():

@@ -48,7 +48,7 @@ LEFT_OUT: dict[str, set[str]] = {
     "Inflight": {"window"},
     "OutgoingQueue": {"total", "size_bytes", "tail_seq"},
     "Connection": {
-        *("outlet", "heard_at", "welcome", "keepalive_s", "max_packet_in"),
+        *("outlet", "received_at", "welcome", "keepalive_s", "max_packet_in"),
         *("max_packet_out", "problem_info", "progress", "peer", "listener", "identity"),
         *("aliases", "authentication"),
     },

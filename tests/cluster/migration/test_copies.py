@@ -8,6 +8,7 @@ from mhub.cluster import frames
 from mhub.cluster.frames import split, with_data
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.pending import CLOSED, marks_in, read_pending
+from mhub.cluster.migration.segments import Segment, place
 from mhub.core.channel_records import Entry, Origin, record_of, special_of
 from tests.cluster.migration.played import TOPIC, Case, Close, Copy, message_of
 from tests.cluster.migration.test_source import SourceCase
@@ -249,6 +250,87 @@ class PutTests(TargetCase):
         self.assertEqual(self.client.payloads(), [])
 
 
+class PassedTests(TargetCase):
+    """Session s has come from node b, which node c cannot reach: messages of client p for it are in
+    the channel from c to b.  Now that client comes from node c, with copies of them."""
+
+    def comes(self, segment: Segment, *numbers: int, controls: str = "", node: str = "b") -> None:
+        self.arriving()
+        self.b.end("s", self.epoch(), {"c": [segment]})
+        self.here.settle()
+        self.assertTrue(self.present())
+        self.c.forget()
+        self.c.claims("p", 1000, False)
+        publisher = self.connect("p")
+        self.c.session("p", self.epoch("p"), 1000, topics=())
+        data = b""
+        for n in numbers:
+            copy = Entry(0, message_of(b"%d" % n), True, None)
+            copy.origin = Origin("c", "c1-b", n, controls)
+            data += special_of(copy, copy.origin) + record_of(copy.message, True, None, 0.0)
+        body = {"client": "p", "epoch": self.epoch("p"), "node": node}
+        self.c.give(frames.PENDING, with_data(data, **body))
+        self.c.end("p", self.epoch("p"), {})
+        self.here.settle()
+        publisher.next("CONNACK")
+        publisher.send(p.publish(TOPIC, b"next", 1, 1))
+        self.here.settle()
+
+    def came(self) -> list[bytes]:
+        self.here.settle()
+        return self.client.payloads()
+
+    def segment(  # type: ignore[override]
+        self, epoch: str = "c1-b", position: int = 5, since: int = 0, was_open: bool = True
+    ) -> Segment:
+        return Segment("b", epoch, position, [], since, was_open)
+
+    def test_in_front_of_what_it_publishes_next(self) -> None:
+        self.comes(self.segment(), 6, 7)
+        self.assertEqual(self.came(), [b"6", b"7", b"next"])
+
+    def test_only_what_the_session_has_not_got(self) -> None:
+        self.comes(self.segment(), 4, 5, 6)
+        self.assertEqual(self.came(), [b"6", b"next"])
+
+    def test_the_session_knows_nothing_of_that_channel(self) -> None:
+        """Nothing had come from node c, or that has lost its store since."""
+        for epoch in ("", "c0-b"):
+            with self.subTest(epoch=epoch):
+                self.comes(self.segment(epoch), 1, 2)
+                self.assertEqual(self.came(), [b"1", b"2", b"next"])
+
+    def test_node_c_sends_them_again(self) -> None:
+        """It did so before it heard that the session has them."""
+        for epoch in ("", "c1-b"):
+            with self.subTest(epoch=epoch):
+                self.comes(self.segment(epoch), 6, 7)
+                for n in (6, 7, 8):
+                    self.c.direct("s", self.epoch(), b"%d" % n, via=place("c", "c1-b", n))
+                self.assertEqual(self.came(), [b"6", b"7", b"next", b"8"])
+
+    def test_it_need_not(self) -> None:
+        """Node c is asked for the rest alone."""
+        self.comes(self.segment(""), 6, 7)
+        self.here.lose(self.c)
+        self.c = self.here.meet("c")
+        cut = next(each for each in self.c.told(frames.CUT) if each["client"] == "s")
+        self.assertEqual(cut["segments"], [["b", "c1-b", 0, [6, 7], 0, True]])
+
+    def test_what_was_for_another_session_of_the_client(self) -> None:
+        """Marks in front of them say so."""
+        self.comes(self.segment(), 6, controls='{"s": -1}')
+        self.assertEqual(self.came(), [b"next"])
+        self.comes(self.segment(since=77, was_open=False), 6, controls='{"s": 76}')
+        self.assertEqual(self.came(), [b"next"])
+        self.comes(self.segment(since=77, was_open=False), 6, controls='{"s": 77}')
+        self.assertEqual(self.came(), [b"6", b"next"])
+
+    def test_what_was_for_a_node_where_the_session_was_not(self) -> None:
+        self.comes(self.segment(), 6, node="d")
+        self.assertEqual(self.came(), [b"next"])
+
+
 class TakenTests(Case):
     """Node a gets messages of node c by itself, and as copies that node b has in its channel."""
 
@@ -372,3 +454,50 @@ class TakenTests(Case):
         self.c.publish(b"1")
         self.here.settle()
         self.assertNotIn("early/c", store.notes)
+
+    def test_a_copy_of_what_a_node_has_sent_before_it_left(self) -> None:
+        self.start()
+        self.c.publish(b"1", b"2")
+        self.c.say(frames.LEAVE)
+        self.b.copy("c", "c1", 2, b"2")
+        self.b.copy("c", "c1", 3, b"3")
+        self.assertEqual(self.came(), [b"1", b"2", b"3"])
+
+    def test_two_copies_of_what_a_node_has_not_sent_before_it_left(self) -> None:
+        self.start()
+        self.c.publish(b"1")
+        self.b.copy("c", "c1", 3, b"3")
+        self.c.say(frames.LEAVE)
+        self.b.copy("c", "c1", 3, b"3")
+        self.assertEqual(self.came(), [b"1", b"3"])
+
+    def test_two_copies_of_what_a_node_has_that_never_sent_any(self) -> None:
+        self.start()
+        self.b.copy("c", "c1", 3, b"3")
+        self.c.say(frames.LEAVE)
+        self.b.copy("c", "c1", 3, b"3")
+        self.assertEqual(self.came(), [b"3"])
+
+    def test_a_copy_of_what_came_before_a_node_has_lost_its_store(self) -> None:
+        self.start()
+        self.c.publish(b"1")
+        self.here.lose(self.c)
+        self.c = self.here.meet("c", instance="c2")
+        self.b.copy("c", "c1", 1, b"1")
+        self.assertEqual(self.came(), [b"1"])
+
+    def test_after_a_restart_it_is_known_what_a_node_has_sent_before_it_left(self) -> None:
+        self.begin("bc", durable=True)
+        self.sleeper()
+        self.c.publish(b"1", b"2")
+        self.b.copy("c", "c1", 4, b"4")
+        self.c.say(frames.LEAVE)
+        self.here.settle()
+        self.restart()
+        self.meet("b")
+        for n in (1, 2, 3, 4):
+            self.b.copy("c", "c1", n, b"%d" % n)
+        self.here.settle()
+        self.client = self.connect()
+        self.assertTrue(self.client.next("CONNACK").session_present)
+        self.assertEqual(self.came(), [b"1", b"2", b"4", b"3"])
