@@ -269,14 +269,17 @@ class Subscriber:
         if not self.split or not self.ready:
             return
         self.late = {each.name: each.sent for each in self.cluster.publishers}
-        sides = self.cluster.sides.values()
-        count = len(self.cluster.sides) - 1
-        if all(s.node is not None and len(s.node.links) == count for s in sides):
-            nodes = [s.node for s in sides if s.node is not None]
-            if all(m.has_table for node in nodes for m in node.members.values()):
-                sessions = [1 for node in nodes if "s" in node.hub.sessions]
-                if len(sessions) == 1 and not any(node.migration.sources for node in nodes):
-                    self.split = False
+        if self.began == self.told and self.cluster.is_together():
+            self.split = False
+
+    def _look_if_closed(self) -> None:
+        """A node may close its connection only for a CONNECT with a higher epoch, or a gap."""
+        client = self.client
+        config = self.cluster.config
+        if client is None or not client.outlet.closed or config.excused or config.gaps:
+            return
+        if self.cluster.highest_epoch <= client.connection.epoch:
+            self.cluster.wrong.append(f"its connection to {self.node} was closed")
 
     def _read_one(self) -> None:
         assert self.client is not None

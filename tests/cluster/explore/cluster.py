@@ -351,7 +351,7 @@ class Cluster:
         """What happens at once."""
         for side in self.sides.values():
             if side.node is not None:
-                epoch = side.node.peers.own_epoch("s")
+                epoch = side.node.peers.table.own_epoch("s")
                 self.highest_epoch = max(self.highest_epoch, epoch)
         again = True
         while again:
@@ -414,7 +414,7 @@ class Cluster:
         nodes = [side.node for side in self.sides.values() if side.node is not None]
         members = [member for node in nodes for member in node.members.values()]
         count = len(self.sides) * (len(self.sides) - 1)
-        return len(members) == count and all(m.channel and m.has_table for m in members)
+        return len(members) == count and all(m.link and m.has_table for m in members)
 
     def is_disturbed(self) -> bool:
         """Whether a node has crashed, or time has passed."""
@@ -497,7 +497,8 @@ class Cluster:
         wrong = []
         hub = side.world.hub
         sessions = hub.sessions.values()
-        if hub.queued_bytes != sum(each.queued_bytes for each in sessions):
+        queues = [each.queue for each in sessions if each.queue is not None]
+        if hub.queues.size_bytes != sum(each.size_bytes for each in queues):
             wrong.append(f"{side.name} counts messages that are gone")
         if side.disk is not None:
             sids = [each.sid for each in side.store.sessions.values() if each.client_id == "s"]
