@@ -357,8 +357,10 @@ CONFIGS = {
         durable=False,
         cuts=(("a", "c"),),
     ),
+    # What does not hold with four nodes (docs/peer-protocol.md) would be found here.
     "publisher-four": Config(
         "both move, between nodes that are cut off from each other",
+        scripted=True,
         nodes="abcd",
         route="ba",
         publishers=_one("d", 2, 2),

@@ -820,3 +820,53 @@ def switched_is_not_said() -> None:
 @fault("third", "near")
 def cut_is_not_sent() -> None:
     send_nothing(frames.CUT)
+
+
+# Publishers that migrate
+
+
+@fault("publisher-third")
+def end_does_not_wait_for_what_is_sent_again() -> None:
+    has_published = Source._has_published
+
+    def hasty(self: Any) -> bool:
+        unconfirmed = OutgoingChannel.unconfirmed
+        OutgoingChannel.unconfirmed = lambda channel: []
+        try:
+            return has_published(self)
+        finally:
+            OutgoingChannel.unconfirmed = unconfirmed
+
+    Source._has_published = hasty
+
+
+@fault("publisher-four")
+def copies_of_direct_ones_are_not_collected() -> None:
+    scan = Resend._scan
+    unconfirmed = OutgoingChannel.unconfirmed
+
+    def hasty(self: Any, *args: Any) -> Any:
+        OutgoingChannel.unconfirmed = lambda channel: [
+            each for each in unconfirmed(channel) if not each.direct or each.origin is None
+        ]
+        try:
+            return scan(self, *args)
+        finally:
+            OutgoingChannel.unconfirmed = unconfirmed
+
+    Resend._scan = hasty
+
+
+@fault("publisher", "publisher-third")
+def publisher_does_not_wait_at_all() -> None:
+    Source._has_published = lambda self: True
+
+
+@fault("publisher-away")
+def pending_is_not_given() -> None:
+    Source._give_pending = lambda self: False
+
+
+@fault("publisher-away")
+def copies_are_not_taken_by_a_session_that_is_here() -> None:
+    Intakes.copied = nothing
