@@ -21,13 +21,16 @@ from tests.cluster.explore.snapshots import load, save
 
 ROOT = Path(__file__).parents[2]
 
-WHOLE = ("takeover", "waiting")
+WHOLE = ("takeover",)
 """Configurations of which every order is tried."""
 
-WITHOUT_DELAYS = ("near", "far", "order", "order-far", "again", "third-memory")
+WITHOUT_DELAYS = ("near", "far", "waiting", "order-far", "third-memory")
 """Those of which all is tried that clients can do, while links and disks keep an order."""
 
-WALKED = ("away", "away-back", "away-on", "doubt-third", "crash-source", "crash-third-publisher")
+WALKED = (
+    *("away", "away-back", "away-on", "doubt-third", "crash-source", "crash-third-publisher"),
+    *("split-bab", "split-told", "publisher-third", "publisher-away"),
+)
 """Those that are far too large for that."""
 
 WALK_S = 1.0
