@@ -75,6 +75,9 @@ class Storage:
         for session in starving:
             if session.queue is not None:
                 self._load(session, session.queue)
+        peers = self.hub.peers
+        if peers is not None and peers.deferred:
+            peers.neighbours.stored()
 
     def stall(self, connection: "Connection") -> None:
         """Its messages wait until the store has caught up."""

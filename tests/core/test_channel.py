@@ -310,6 +310,24 @@ class SafeTests(Case):
         client.next("CONNACK")
         self.assertEqual(client.payloads(), [b"1", b"2", b"3"])
 
+    def test_also_if_the_turn_ended_amid_a_frame(self) -> None:
+        """The store gets the number with the first part of it."""
+        self.start("b", work_per_turn=2)
+        self.away()
+        self.alice.send(*(p.publish(TOPIC, b"%d" % n, 2, n) for n in range(1, 6)))
+        self.carry()
+        assert self.b.disk is not None
+        self.b.disk.step()  # the first part, and nothing else
+        self.unlink()
+        self.b = End("b", "a", self.b.store)
+        self.link()
+        self.settle()
+        client = self.b.world.open(4)
+        client.send(p.connect("away", 4, clean=False))
+        self.b.settle()
+        client.next("CONNACK")
+        self.assertEqual(client.payloads(), [b"1", b"2", b"3", b"4", b"5"])
+
     def test_also_if_the_confirmation_was_lost(self) -> None:
         self.start("b")
         self.away()
