@@ -100,7 +100,7 @@ class Storage:
         queue = session.queue
         if queue is None or not queue.paged_out or queue.loading:
             return
-        at_hand = len(queue.deliveries)
+        at_hand = queue.at_hand
         if not at_hand or at_hand < self._page_size(session) // 2 or session.shares:
             queue.loading = True
             self._load(session, queue)
