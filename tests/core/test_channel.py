@@ -2,11 +2,12 @@
 
 from mhub.core.channel_out import EAGER
 from mhub.core.channel_records import CONFIRM, PUBLISHES
+from mhub.core.hub import Hub
 from mhub.store.memory import MemoryStore
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.primitives import read_u64
 from tests.core.channel_case import Case, End
-from tests.core.test_peer import TOPIC, Outlet
+from tests.core.test_peer import TOPIC, Alone, Outlet
 from tests.core.world import Client
 from tests.helpers import packets as p
 
@@ -463,6 +464,36 @@ class SafeTests(Case):
         self.assertEqual(self.a.payloads(), [])
         self.a.settle()
         self.assertEqual(self.a.payloads(), [b"1"])
+
+
+class Goer(Alone):
+    """Neighbours that go on with a migration once, and wait for the store then."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__()
+        self._hub = hub
+        self.asked = 0
+
+    def turn(self) -> None:
+        self.asked += 1
+        if self.asked == 1:
+            self._hub.require_journal().note("ended/1", "b")
+
+
+class TurnTests(Case):
+    def test_what_a_migration_has_to_store_goes_with_the_turn(self) -> None:
+        """Else it waits until something else happens: a tick is longer than the store takes."""
+        self.start("b")
+        self.b.settle()
+        hub = self.b.world.hub
+        goer = self.b.peers.neighbours = Goer(hub)
+        self.b.peers.migrating = 1
+        hub.flush()
+        assert self.b.disk is not None
+        self.assertTrue(self.b.disk.busy())
+        asked = goer.asked
+        hub.flush()
+        self.assertEqual(goer.asked, asked + 1)  # nothing is to be done, so the turn ends
 
 
 class WaitingTests(Case):
