@@ -55,6 +55,11 @@ class Storage:
             self.behind = True
             self.hub.stats.store_behind += 1
 
+    def can_send(self) -> bool:
+        """Whether somebody waits for a batch that could be on its way."""
+        journal = self.hub.journal
+        return journal is not None and journal.batch.urgent and journal.under_way is None
+
     def committed(self) -> None:
         """The batch that was under way is safe; the caller ends the turn with Hub.flush()."""
         journal = self.hub.require_journal()

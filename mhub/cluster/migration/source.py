@@ -208,7 +208,9 @@ class Source:
         self._go_on()
 
     def _go_on(self) -> None:
-        if not self._credit or self._safe_at > self._node.hub.durable:
+        if not self._credit:
+            return
+        if self._safe_at > self._node.hub.durable and not self._has_nothing_to_give():
             return
         if self._rows:
             self._give(self._rows[:MOST])
@@ -219,6 +221,13 @@ class Source:
                 self._give(rows)
         elif self._has_published() and not self._give_pending():
             self.handle("all" if self.state == CUTTING else "caught_up")
+
+    def _has_nothing_to_give(self) -> bool:
+        """Then the cut need not wait for the store; END does, for all at once."""
+        if self.state != SENDING or self._rows or not self._reader.is_exhausted():
+            return False
+        others = [m for m in self._node.members.values() if m.name != self.target]
+        return all(member.peer.responds() for member in others)
 
     def _send(self) -> None:
         self._credit = True
@@ -253,7 +262,8 @@ class Source:
             if channel.confirmed_to() < drained:
                 return False
             if channel.last_n > drained:
-                mine = [e.n for e in channel.unconfirmed() if e.message.sender == self.client_id]
+                behind = channel.behind(drained)
+                mine = [e.n for e in behind if e.message.sender == self.client_id]
                 if mine:
                     self._drained[member.name] = mine[-1]
                     return False
