@@ -5,6 +5,7 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     contract    where the node and the links meet
     node        this node: links that come and go, heartbeats, who is ready
     member      another node, as this one sees it
+    inbox       frames that wait until the store of this node has caught up
     dials       whom to call, and when
     frames      the kinds of frames that cross a link
     tables      routes and clients: what each node tells all others

@@ -5,6 +5,7 @@
     Fill      retained messages: what the other side has and we do not
     Migration one owner for each session, which follows its client
     Drain     sessions of a node that leaves
+    Inbox     frames that wait for the store of this node
 
 Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
 source, and frames go to links (`mhub.cluster.contract`).  So the same node runs on Perspective
@@ -20,6 +21,7 @@ from mhub.cluster.contract import OLDEST, PROTOCOL, Dialer, LinkEnd
 from mhub.cluster.dials import Dials
 from mhub.cluster.fill import Fill
 from mhub.cluster.frames import pack, unpack
+from mhub.cluster.inbox import Inbox
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
 from mhub.cluster.migration.migration import Migration
 from mhub.cluster.offers import Offers
@@ -94,6 +96,7 @@ class Node:
         self.fill = Fill(self)
         self.migration = Migration(self)
         self.offers = Offers(self)
+        self.inbox = Inbox(self)
         self._handlers: dict[int, Callable[[Member, bytes], None]] = {
             frames.RESUME: self._resumed,
             frames.PING: self._pinged,
@@ -251,6 +254,7 @@ class Node:
         self._now()
         member = self.links.get(link)
         if member is not None:
+            self.inbox.empty(member)
             self._unlink(member, text)
             self._end_turn()
 
@@ -269,11 +273,17 @@ class Node:
         if member.state == SUSPECT:
             self._turn(member, UP if member.whole() else SYNCING, "")
             member.peer.suspected = False
+        if not self.inbox.takes(member, kind, body):
+            self.handle(member, kind, body)
+
+    def handle(self, member: Member, kind: int, body: bytes) -> None:
+        """A frame of a node that is linked; a turn of its own."""
         try:
-            self._dispatch(member, kind, body, now)
+            self._dispatch(member, kind, body, self.hub.now)
         except (ProtocolFault, KeyError, TypeError, ValueError, IndexError) as error:
             text = f"a frame of kind {kind} cannot be understood: {error}"
-            link.close(text)
+            if member.link is not None:
+                member.link.close(text)
             self._unlink(member, text)
         self._end_turn()
 
@@ -310,6 +320,7 @@ class Node:
         if link is None:
             return
         del self.links[link]
+        self.inbox.drop(member)
         member.link = None
         member.gone_at = self.hub.now
         member.resumed = False
@@ -349,6 +360,7 @@ class Node:
                 if now - member.since >= self.settings.forget_s:
                     self.forget(member.name)
         self._dial(now)
+        self.inbox.go_on()
         self.migration.tick(now)
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
@@ -546,6 +558,9 @@ class Node:
 
     def turn(self) -> None:
         self.migration.turn()
+
+    def stored(self) -> None:
+        self.inbox.go_on()
 
     def _now(self) -> float:
         self.hub.now = self.clock()

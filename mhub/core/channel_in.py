@@ -113,10 +113,14 @@ class IncomingChannel:
         if journal is None:
             self.safe_n = self.last_received
         elif first:
-            if journal.batch.touched():
-                # With what the messages changed: both are safe, or none.
-                journal.note(NOTE + self.peer.name, f"{self.epoch} {self.last_received}")
+            self._note_received()
             self.becoming_safe.append((journal.mark(), self.last_received))
+
+    def _note_received(self) -> None:
+        """With what the messages changed: both are safe, or none."""
+        journal = self.hub.journal
+        if journal is not None and journal.batch.touched():
+            journal.note(NOTE + self.peer.name, f"{self.epoch} {self.last_received}")
 
     def _take(self, data: bytes, pos: int, n: int) -> None:
         """Records from pos on, the first that has a number with number n."""
@@ -147,6 +151,7 @@ class IncomingChannel:
                 self.counters.messages_received += 1
                 hub.publish_from_peer(message, plain, shares)
             if hub.work >= hub.work_per_turn:
+                self._note_received()  # what came so far may go to the store now
                 self.peers.publisher = None  # a will that is published now is of this node
                 hub.flush()
                 self.peers.publisher = self.peer

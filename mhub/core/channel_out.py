@@ -62,6 +62,9 @@ class OutgoingChannel:
         self.reserve_after = 0
         self.waiting: deque[Entry] = deque()
         self.unacked: deque[Entry] = deque()
+        # Control records of both, by the client they are about; lazily: some are confirmed by now
+        self.controls: deque[Entry] = deque()
+        self.client_controls: dict[bytes, deque[Entry]] = {}
         self.queued = 0  # entries of both with a number
         self.queued_bytes = 0
         self.queued_bytes_qos0 = 0
@@ -84,6 +87,8 @@ class OutgoingChannel:
 
     def revive(self, entry: Entry) -> None:
         """A message that was journaled."""
+        if entry.is_control:
+            self._index(entry)
         self.waiting.append(entry)
         self.queued += 1
         self.queued_bytes += entry.size()
@@ -120,6 +125,26 @@ class OutgoingChannel:
         entry = Entry(0, Publish(client_id.encode("utf-8"), body, 1, False), False, None)
         entry.is_control = True
         self._put(entry, False)
+        self._index(entry)
+
+    def _index(self, entry: Entry) -> None:
+        self._drop_confirmed()
+        self.controls.append(entry)
+        client_id = entry.message.topic_data
+        if client_id not in self.client_controls:
+            self.client_controls[client_id] = deque()
+        self.client_controls[client_id].append(entry)
+
+    def _drop_confirmed(self) -> None:
+        """Here, and not with each confirmation: that is for each message."""
+        controls = self.controls
+        confirmed_n = self.confirmed_to()
+        while controls and controls[0].n <= confirmed_n:
+            client_id = controls.popleft().message.topic_data
+            left = self.client_controls[client_id]
+            left.popleft()
+            if not left:
+                del self.client_controls[client_id]
 
     def put_copy(self, copy: Entry) -> None:
         """What another node has for the peer, too: it comes once, in front of what follows here."""
@@ -294,6 +319,24 @@ class OutgoingChannel:
         """What the peer may not have."""
         return [entry for entry in chain(self.unacked, self.waiting) if entry.n]
 
+    def behind(self, n: int) -> list[Entry]:
+        """What the peer may not have, behind a number; what is in front of that costs nothing."""
+        found: list[Entry] = []
+        for entries in (self.waiting, self.unacked):
+            for entry in reversed(entries):
+                if entry.n:
+                    if entry.n <= n:
+                        found.reverse()
+                        return found
+                    found.append(entry)
+        found.reverse()
+        return found
+
+    def controls_of(self, client_id: str) -> list[Entry]:
+        """Control records about a client that the peer may not have."""
+        self._drop_confirmed()
+        return list(self.client_controls.get(client_id.encode("utf-8"), ()))
+
     def confirmed_to(self) -> int:
         """The number up to which the peer has all."""
         for entry in chain(self.unacked, self.waiting):
@@ -303,11 +346,14 @@ class OutgoingChannel:
 
     def wait_for_all(self, tracker: AckTracker) -> None:
         """Until the peer has all that was put so far."""
-        entries = self.unconfirmed() if self.peer.responds() else []
-        if entries:
-            last = entries[-1]
-            last.also = [tracker] if last.also is None else [*last.also, tracker]
-            tracker.remote += 1
+        if not self.peer.responds():
+            return
+        for entries in (self.waiting, self.unacked):
+            for last in reversed(entries):
+                if last.n:
+                    last.also = [tracker] if last.also is None else [*last.also, tracker]
+                    tracker.remote += 1
+                    return
 
     # Links come and go
 

@@ -452,15 +452,17 @@ class Connection(Waiter):
             follows = len(payload)
             payload = b""
         later = after > self.hub.durable or (after != 0 and self.deferred is not None)
-        mount = self.limits.mount_point
+        topic = None
+        if self.limits.mount_point:
+            topic = frames.unmounted(self.limits.mount_point, message)
         if self.version < V5:
-            frame = frames.frame_v3(message, mount, first, pid, payload, follows)
+            frame = frames.frame_v3(message, topic, first, pid, payload, follows)
         else:
             now = self.hub.now
             aliases = None if later else self.aliases  # none may begin with what leaves later
             most = self.max_packet_out
             frame = frames.frame_v5(
-                message, mount, first, pid, ids, payload, follows, now, aliases, most
+                message, topic, first, pid, ids, payload, follows, now, aliases, most
             )
         stats = self.hub.stats
         if len(frame) + follows > self.max_packet_out:

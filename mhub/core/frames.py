@@ -14,10 +14,11 @@ SHORT_TOPIC: Final = 5
 
 
 def frame_v3(
-    message: Publish, mount: str, first: int, pid: int, payload: bytes, follows: int
+    message: Publish, topic: bytes | None, first: int, pid: int, payload: bytes, follows: int
 ) -> bytes:
-    if mount:
-        return encode_v3(first, _unmounted(mount, message), pid, payload, follows)
+    """`topic`: the field of a topic that is not the message's; None: it is."""
+    if topic is not None:
+        return encode_v3(first, topic, pid, payload, follows)
     if first != 0x30:
         return encode_v3(first, message.topic_field, pid, payload, follows)
     frame = message.frame_v3
@@ -29,7 +30,7 @@ def frame_v3(
 
 def frame_v5(
     message: Publish,
-    mount: str,
+    other_topic: bytes | None,
     first: int,
     pid: int,
     ids: bytes,
@@ -44,7 +45,7 @@ def frame_v5(
         properties = with_expiry(message, now)
     else:
         properties = message.properties
-    topic = _unmounted(mount, message) if mount else message.topic_field
+    topic = message.topic_field if other_topic is None else other_topic
     if aliases is not None and aliases.max_outgoing and len(topic) > SHORT_TOPIC:
         alias = aliases.outgoing.get(message.topic, 0)
         if alias:
@@ -55,7 +56,7 @@ def frame_v5(
         if alias:
             properties = b"\x23%b%b%b" % (BYTES[alias >> 8], BYTES[alias & 0xFF], properties)
             return encode_v5(first, topic, pid, properties + ids, payload, follows)
-    if first != 0x30 or ids or message.expires_at or mount:
+    if first != 0x30 or ids or message.expires_at or other_topic is not None:
         return encode_v5(first, topic, pid, properties + ids, payload, follows)
     frame = message.frame_v5
     if frame is None:
@@ -64,5 +65,6 @@ def frame_v5(
     return frame
 
 
-def _unmounted(mount: str, message: Publish) -> bytes:
+def unmounted(mount: str, message: Publish) -> bytes:
+    """The field of a message's topic as the clients of a listener with a mount point see it."""
     return topic_field(message.topic_data[len(mount.encode("utf-8")) :])

@@ -111,9 +111,13 @@ class Hub:
             if self.journal is not None:
                 self.storage.send(self.journal)
             if not self.dirty and not self.dismissed:
-                if self.peers is not None:
-                    self.peers.flush()
-                return
+                if self.peers is None:
+                    return
+                self.peers.flush()
+                # Sessions that migrate may have gone on, with something to store or to send.
+                if not self.dirty and not self.dismissed and not self.storage.can_send():
+                    return
+                continue
             self._dismiss()
             dirty = self.dirty
             self.dirty = []

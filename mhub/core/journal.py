@@ -34,6 +34,11 @@ if TYPE_CHECKING:
 PEER: Final = "\0peer/"
 """The channel to a peer is kept like a session, under a client id that no client can have."""
 
+FULL: Final = 4000
+FULL_BYTES: Final = 8 * 1024 * 1024
+"""Rows and bytes from which on a batch that waits should not grow.  A store takes 10,000 rows in
+some 30 ms, on a busy machine in ten times that, and clients may have to wait for them."""
+
 OVERHEAD: Final = 200
 """Bytes that a record takes besides its message, about."""
 
@@ -122,6 +127,14 @@ class Journal:
 
     def behind(self) -> bool:
         return self.pending_bytes() > self.max_pending_bytes
+
+    def is_full(self) -> bool:
+        """Whether a batch is under way, and the next one is large already."""
+        batch = self.batch
+        if self.under_way is None:
+            return False
+        rows = len(batch.deliveries) - batch.dead + len(batch.changes) + len(batch.removals)
+        return rows >= FULL or batch.size_bytes >= FULL_BYTES
 
     # Deliveries
 

@@ -33,6 +33,7 @@ class OutgoingQueue:
     def __init__(self, total: QueueTotal) -> None:
         self.total = total
         self.deliveries: deque[Delivery] = deque()
+        self.at_hand = 0  # how many they are; a deque is slower to tell
         self.size_bytes = 0  # of all that waits, paged out or not
         self.qos0 = 0  # how many of `deliveries` are QoS 0
         self.paged_out = 0  # messages behind those of `deliveries`, in the store alone
@@ -41,11 +42,15 @@ class OutgoingQueue:
         self.stale_load = False  # they are not wanted any more
 
     def __len__(self) -> int:
-        return len(self.deliveries) + self.paged_out
+        return self.at_hand + self.paged_out
 
     def is_over(self) -> bool:
         """Whether it is empty, and nothing is on its way to it."""
-        return not self.deliveries and not self.paged_out and not self.loading
+        return not self.at_hand and not self.paged_out and not self.loading
+
+    def begins_with_qos0(self) -> bool:
+        """Whether the next one needs no place in the window."""
+        return self.qos0 != 0 and self.deliveries[0].qos == 0
 
     def is_exceeded_by(self, size_bytes: int, allowed: Limits) -> bool:
         """Whether one more message would pass a bound: of all together, or of this session.
@@ -55,7 +60,7 @@ class OutgoingQueue:
         total = self.total
         if total.most_bytes and total.size_bytes + size_bytes > total.most_bytes:
             return True
-        waiting = len(self.deliveries) + self.paged_out
+        waiting = self.at_hand + self.paged_out
         if not waiting:
             return False
         most = allowed.max_queued_messages
@@ -69,6 +74,7 @@ class OutgoingQueue:
     def append(self, delivery: Delivery, size_bytes: int) -> None:
         """Behind all others; its size is what Delivery.size_bytes() says."""
         self.deliveries.append(delivery)
+        self.at_hand += 1
         self.size_bytes += size_bytes
         self.total.size_bytes += size_bytes
         if delivery.qos == 0:
@@ -78,6 +84,7 @@ class OutgoingQueue:
         """In front of all others, in this order."""
         for delivery in reversed(deliveries):
             self.deliveries.appendleft(delivery)
+            self.at_hand += 1
             self._count(delivery.size_bytes())
             if delivery.qos == 0:
                 self.qos0 += 1
@@ -85,6 +92,7 @@ class OutgoingQueue:
     def take(self) -> Delivery:
         """The oldest one, which has to be in memory."""
         delivery = self.deliveries.popleft()
+        self.at_hand -= 1
         size_bytes = delivery.size_bytes()
         self.size_bytes -= size_bytes
         self.total.size_bytes -= size_bytes

@@ -58,6 +58,7 @@ class Peers:
         self.notes: dict[str, str] = {}  # what the store had at the start
         self.older: list[Session] = []  # and sessions of clients that have a newer one
         self.migrating = 0  # sessions that migrate to here or from here
+        self.deferred = False  # whether frames of other nodes wait for the store
 
     # Who there is
 

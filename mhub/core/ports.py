@@ -89,6 +89,9 @@ class Neighbours(Protocol):
     def turn(self) -> None:
         """Go on with the sessions that migrate."""
 
+    def stored(self) -> None:
+        """Go on with frames that wait for the store."""
+
     def owned(self, peer: "Peer", client_id: str, value: int) -> None:
         """A peer has the session of a client, or claims it, or (0) does not any more."""
 

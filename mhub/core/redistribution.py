@@ -14,10 +14,10 @@ def redistribute(session: Session, group: Group | None, ended: bool) -> None:
     """Give what others can take to them: of all groups, or of one that was left."""
     if not session.shares:
         return
-    at_hand = len(session.queue.deliveries) if session.queue is not None else 0
+    at_hand = session.queue.at_hand if session.queue is not None else 0
     for _ in range(at_hand):
         queue = session.queue
-        if queue is None or not queue.deliveries:
+        if queue is None or not queue.at_hand:
             break  # what was given away made room for others, which made others go
         delivery = queue.take()
         if not _pass_on(session, delivery, group, ended):

@@ -154,9 +154,9 @@ class Session(Subscriber):
         if replay is not None:
             return not replay.snapshots or has_place or replay.next_qos() == 0
         queue = self.queue
-        if queue is None or not queue.deliveries:
+        if queue is None or not queue.at_hand:
             return False
-        return has_place or queue.deliveries[0].qos == 0
+        return has_place or queue.begins_with_qos0()
 
     def _send(self, connection: "Connection", delivery: Delivery) -> None:
         """The first PUBLISH of a QoS 1 or 2 delivery."""
@@ -351,7 +351,7 @@ class Session(Subscriber):
             self.hub.stats.dropped_queue_full += 1
             policy = self.limits.queue_full
             oldest = policy == limits.DROP_OLDEST and not self.frozen
-            if oldest and delivery.qos and self.queue is not None and self.queue.deliveries:
+            if oldest and delivery.qos and self.queue is not None and self.queue.at_hand:
                 self.discard(self.queue.take())
                 self.end_queue()
                 self.hub.storage.refill(self)
@@ -371,10 +371,10 @@ class Session(Subscriber):
     def _send_queued(self, connection: "Connection", queue: OutgoingQueue, most: int) -> None:
         inflight = self.inflight
         while most > 0 and not connection.busy():
-            if not queue.deliveries:
+            if not queue.at_hand:
                 self.end_queue()
                 return
-            if inflight.outstanding >= inflight.window and queue.deliveries[0].qos:
+            if inflight.outstanding >= inflight.window and not queue.begins_with_qos0():
                 return
             most -= 1
             self.hub.work += 1

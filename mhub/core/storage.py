@@ -55,6 +55,11 @@ class Storage:
             self.behind = True
             self.hub.stats.store_behind += 1
 
+    def can_send(self) -> bool:
+        """Whether somebody waits for a batch that could be on its way."""
+        journal = self.hub.journal
+        return journal is not None and journal.batch.urgent and journal.under_way is None
+
     def committed(self) -> None:
         """The batch that was under way is safe; the caller ends the turn with Hub.flush()."""
         journal = self.hub.require_journal()
@@ -75,6 +80,9 @@ class Storage:
         for session in starving:
             if session.queue is not None:
                 self._load(session, session.queue)
+        peers = self.hub.peers
+        if peers is not None and peers.deferred:
+            peers.neighbours.stored()
 
     def stall(self, connection: "Connection") -> None:
         """Its messages wait until the store has caught up."""
@@ -97,7 +105,7 @@ class Storage:
         queue = session.queue
         if queue is None or not queue.paged_out or queue.loading:
             return
-        at_hand = len(queue.deliveries)
+        at_hand = queue.at_hand
         if not at_hand or at_hand < self._page_size(session) // 2 or session.shares:
             queue.loading = True
             self._load(session, queue)

@@ -86,10 +86,16 @@ class Here:
     def link(self, table: tuple[str, int] = ("", -1), instance: str = "b1") -> Far:
         """Node b says which process it is, and how far it has the table of which one of ours."""
         far = Far(self)
-        hello = {"cluster": "plant", "node": "b", "instance": instance, "address": far.address}
+        self.meet(far, table, instance)
+        return far
+
+    def meet(self, far: Far, table: tuple[str, int] = ("", -1), instance: str = "") -> None:
+        """Another one is linked."""
+        instance = instance or f"{far.name}1"
+        hello = {"cluster": "plant", "node": far.name, "instance": instance}
+        hello["address"] = far.address
         self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
         far.say(frames.RESUME, epoch=instance, received=["", 0], table=list(table))
-        return far
 
     def state(self) -> str:
         """What node b is to this one."""

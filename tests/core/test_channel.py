@@ -2,11 +2,12 @@
 
 from mhub.core.channel_out import EAGER
 from mhub.core.channel_records import CONFIRM, PUBLISHES
+from mhub.core.hub import Hub
 from mhub.store.memory import MemoryStore
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.primitives import read_u64
 from tests.core.channel_case import Case, End
-from tests.core.test_peer import TOPIC, Outlet
+from tests.core.test_peer import TOPIC, Alone, Outlet
 from tests.core.world import Client
 from tests.helpers import packets as p
 
@@ -310,6 +311,24 @@ class SafeTests(Case):
         client.next("CONNACK")
         self.assertEqual(client.payloads(), [b"1", b"2", b"3"])
 
+    def test_also_if_the_turn_ended_amid_a_frame(self) -> None:
+        """The store gets the number with the first part of it."""
+        self.start("b", work_per_turn=2)
+        self.away()
+        self.alice.send(*(p.publish(TOPIC, b"%d" % n, 2, n) for n in range(1, 6)))
+        self.carry()
+        assert self.b.disk is not None
+        self.b.disk.step()  # the first part, and nothing else
+        self.unlink()
+        self.b = End("b", "a", self.b.store)
+        self.link()
+        self.settle()
+        client = self.b.world.open(4)
+        client.send(p.connect("away", 4, clean=False))
+        self.b.settle()
+        client.next("CONNACK")
+        self.assertEqual(client.payloads(), [b"1", b"2", b"3", b"4", b"5"])
+
     def test_also_if_the_confirmation_was_lost(self) -> None:
         self.start("b")
         self.away()
@@ -445,6 +464,94 @@ class SafeTests(Case):
         self.assertEqual(self.a.payloads(), [])
         self.a.settle()
         self.assertEqual(self.a.payloads(), [b"1"])
+
+
+class BehindTests(Case):
+    """What the peer may not have, by its place or by its client."""
+
+    def setUp(self) -> None:
+        self.start()
+        self.channel = self.a.peer.outgoing
+
+    def behind(self, n: int) -> list[bytes]:
+        return [entry.message.payload for entry in self.channel.behind(n)]
+
+    def controls(self, client_id: str) -> list[bytes]:
+        return [entry.message.payload for entry in self.channel.controls_of(client_id)]
+
+    def test_a_number_is_the_last_that_is_not_among_them(self) -> None:
+        self.publish(b"1", b"2", b"3", b"4")
+        first = self.channel.last_n - 3
+        self.assertEqual(self.behind(0), [b"1", b"2", b"3", b"4"])
+        self.assertEqual(self.behind(first), [b"2", b"3", b"4"])
+        self.assertEqual(self.behind(first + 2), [b"4"])
+        self.assertEqual(self.behind(first + 3), [])
+
+    def test_also_where_some_wait_and_others_are_on_their_way(self) -> None:
+        self.publish(b"1", b"2")
+        self.a.peers.limits.window_bytes = 0
+        self.publish(b"0", qos=0)
+        self.publish(b"3", b"4")
+        first = self.channel.last_n - 3
+        self.assertEqual(self.behind(first), [b"2", b"3", b"4"])
+        self.assertEqual(self.behind(first + 2), [b"4"])
+
+    def test_control_records_are_found_by_their_client(self) -> None:
+        self.channel.put_control("ann", b"x")
+        self.publish(b"1")
+        self.channel.put_control("tom", b"y")
+        self.channel.put_control("ann", b"z")
+        self.assertEqual(self.controls("ann"), [b"x", b"z"])
+        self.assertEqual(self.controls("tom"), [b"y"])
+        self.assertEqual(self.controls("bob"), [])
+
+    def test_until_they_are_confirmed(self) -> None:
+        self.channel.put_control("ann", b"x")
+        self.settle()
+        self.channel.put_control("ann", b"y")
+        self.assertEqual(self.controls("ann"), [b"y"])
+        self.settle()
+        self.assertEqual(self.controls("ann"), [])
+        self.assertEqual((len(self.channel.controls), self.channel.client_controls), (0, {}))
+
+    def test_also_after_a_restart(self) -> None:
+        self.start("a")
+        self.unlink()
+        self.a.peer.outgoing.put_control("ann", b"x")
+        self.a.settle()
+        self.a = End("a", "b", self.a.store)
+        self.channel = self.a.peer.outgoing
+        self.assertEqual(self.controls("ann"), [b"x"])
+
+
+class Goer(Alone):
+    """Neighbours that go on with a migration once, and wait for the store then."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__()
+        self._hub = hub
+        self.asked = 0
+
+    def turn(self) -> None:
+        self.asked += 1
+        if self.asked == 1:
+            self._hub.require_journal().note("ended/1", "b")
+
+
+class TurnTests(Case):
+    def test_what_a_migration_has_to_store_goes_with_the_turn(self) -> None:
+        """Else it waits until something else happens: a tick is longer than the store takes."""
+        self.start("b")
+        self.b.settle()
+        hub = self.b.world.hub
+        goer = self.b.peers.neighbours = Goer(hub)
+        self.b.peers.migrating = 1
+        hub.flush()
+        assert self.b.disk is not None
+        self.assertTrue(self.b.disk.busy())
+        asked = goer.asked
+        hub.flush()
+        self.assertEqual(goer.asked, asked + 1)  # nothing is to be done, so the turn ends
 
 
 class WaitingTests(Case):

@@ -212,13 +212,17 @@ class Claims:
             self._migration.intakes.settle(source.session)
         session = self._node.hub.sessions.get(client_id)
         if session is not None and session.connection is None:
-            self._forget_pids(session)
+            self._forget_pids_if_away(session)
         self._migration.count()
 
-    def _forget_pids(self, session: Session) -> None:
-        """A client may have been at a node that cannot be asked, with the same packet ids: to take
-        a new message for an old one would lose it."""
-        if session.incoming and self._node.peers.some_away():
+    def _forget_pids_if_away(self, session: Session) -> None:
+        if self._node.peers.some_away():
+            self.forget_pids(session)
+
+    def forget_pids(self, session: Session) -> None:
+        """A client may have been at a node that could not be asked, with the same packet ids: to
+        take a new message for an old one would lose it."""
+        if session.incoming:
             session.reset_state()
             session.lose_state(True)
 
@@ -235,7 +239,7 @@ class Claims:
             if target.session is None:
                 self.take_up(client_id)
             else:
-                self._forget_pids(session)
+                self._forget_pids_if_away(session)
             session.epoch = target.epoch
         if waits and connection is not None:
             if is_later:  # that claim was known before this CONNECT came

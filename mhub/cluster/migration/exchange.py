@@ -61,6 +61,8 @@ class Exchange:
                 self._say_done(client_id, name, session.epoch)
                 continue
             merge = not session.clean
+            if merge and session.connection is None:
+                self._migration.claims.forget_pids(session)  # the client may have been there last
             self._migration.tell(
                 name, frames.REFUSED, client=client_id, epoch=session.epoch, merge=merge
             )

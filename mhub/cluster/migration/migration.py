@@ -111,7 +111,8 @@ class Migration:
             # them that the subscriptions are gone.
             if not self.switches.has_switched(session.client_id, given.epoch):
                 target = self.node.members[given.to].peer
-                target.outgoing.put_control(session.client_id, controls.mark(given.epoch, False))
+                mark = controls.mark(given.epoch, source.has_gap())
+                target.outgoing.put_control(session.client_id, mark)
                 self.switches.remember(session.client_id, given.epoch, session.began)
                 older = {*self.claims.older(session.client_id)} - {given.to}
                 self.switches.close(session.client_id, session.began, older)

@@ -4,7 +4,6 @@ The queue stays as it is while it is read: the source keeps all until the target
 that is in the store is read from there, so what is given is safe by itself.
 """
 
-from itertools import islice
 from typing import Final
 
 from mhub.core import records
@@ -14,9 +13,10 @@ from mhub.core.journal import subscription_record
 from mhub.core.records import DeliveryRecord, Row, StoredSession
 from mhub.core.session import Session
 
-MOST: Final = 1000
-MOST_BYTES: Final = 256 * 1024
-"""What is read at a time."""
+MOST: Final = 100
+MOST_BYTES: Final = 64 * 1024
+"""What is read at a time, and sent in a frame.  Each is a turn's work at both nodes, for which all
+others there wait: some 0.3 ms."""
 
 
 def stored_of(session: Session, clock_offset_s: float) -> StoredSession:
@@ -89,10 +89,17 @@ class Reader:
         end = self.last + MOST
         if self._end >= 0:
             end = min(end, self._end)
-        waiting = session.queue.deliveries if session.queue is not None else ()
-        for delivery in islice(waiting, self.last, end):
-            self.last += 1
-            rows.append(row_of(delivery, self.last, 0, self._clock_offset_s))
+        if session.queue is not None:
+            waiting = session.queue.deliveries
+            size_bytes = 0
+            # By index: an iterator would walk through all that was read before.
+            for index in range(self.last, min(end, len(waiting))):
+                self.last += 1
+                row = row_of(waiting[index], self.last, 0, self._clock_offset_s)
+                rows.append(row)
+                size_bytes += row.record.size_bytes
+                if size_bytes >= MOST_BYTES:
+                    break
         return rows
 
     def loaded(self, rows: list[Row]) -> list[Row]:

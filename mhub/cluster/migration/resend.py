@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.pending import CLOSED, marks_in
 from mhub.cluster.migration.segments import Segment, place
+from mhub.core.channel_out import OutgoingChannel
 from mhub.core.channel_records import Entry
 from mhub.core.peer import Peer
 from mhub.wire.topics import matches
@@ -43,8 +44,9 @@ class Resend:
             return found, False
         is_open = segment.was_open
         is_known = peer.outgoing.epoch == segment.channel_epoch
-        for entry in peer.outgoing.unconfirmed():
-            if is_known and (entry.n <= segment.position or entry.n in segment.early):
+        early = set(segment.early) if is_known else set()
+        for entry in peer.outgoing.behind(segment.position if is_known else 0):
+            if entry.n in early:
                 continue
             if entry.is_control:
                 if _is_switch(entry, client_id):
@@ -79,8 +81,9 @@ class Resend:
             return False
         if peer.outgoing.confirmed_n > segment.position:
             return True
-        switches = [each for each in peer.outgoing.unconfirmed() if _is_switch(each, client_id)]
-        for entry in [each for each in switches if each.n > segment.position]:
+        for entry in _switches(peer.outgoing, client_id):
+            if entry.n <= segment.position:
+                continue
             body = entry.message.payload
             if body[:1] == controls.CLOSE:
                 if controls.read_close(body) != began:
@@ -96,8 +99,7 @@ class Resend:
             peer = self._node.peers.peers.get(segment.node)
             if peer is None or segment.was_open:
                 continue
-            switches = [each for each in peer.outgoing.unconfirmed() if _is_switch(each, client_id)]
-            if any(_opens(each, segment) for each in switches):
+            if any(_opens(each, segment) for each in _switches(peer.outgoing, client_id)):
                 first = index
         return segments[first:]
 
@@ -107,6 +109,10 @@ def _is_switch(entry: Entry, client_id: str) -> bool:
     message = entry.message
     is_one = entry.is_control and message.payload[:1] in (controls.MARK, controls.CLOSE)
     return is_one and message.topic_data.decode("utf-8") == client_id
+
+
+def _switches(channel: OutgoingChannel, client_id: str) -> list[Entry]:
+    return [each for each in channel.controls_of(client_id) if _is_switch(each, client_id)]
 
 
 def _opens(entry: Entry, segment: Segment) -> bool:

@@ -107,6 +107,8 @@ class Source:
         self._drained: dict[str, int] = {}  # node -> how far it must have confirmed our channel
         # At the cut, by node: where its messages may be which the session has not got
         self._segments: dict[str, list[Segment]] = {}
+        self._is_overdue = False  # what came since the cut may have been confirmed
+        self._has_missed = False  # and a node has switched since, for which it was
         self._shared: list[Delivery] = []  # what came by shared subscriptions since
         self._sid = 0  # of the session, if the store knows that it may have been given away
         self._actions: dict[str, Callable[..., None]] = {
@@ -161,6 +163,8 @@ class Source:
             self._look_for_owner()
         elif self.state in (SENDING, CUTTING):
             self._go_on()
+        elif self.state == DOUBT:
+            self._release_if_overdue()
         elif self.state == MERGING:
             self._relay_on()
 
@@ -204,7 +208,9 @@ class Source:
         self._go_on()
 
     def _go_on(self) -> None:
-        if not self._credit or self._safe_at > self._node.hub.durable:
+        if not self._credit:
+            return
+        if self._safe_at > self._node.hub.durable and not self._has_nothing_to_give():
             return
         if self._rows:
             self._give(self._rows[:MOST])
@@ -215,6 +221,13 @@ class Source:
                 self._give(rows)
         elif self._has_published() and not self._give_pending():
             self.handle("all" if self.state == CUTTING else "caught_up")
+
+    def _has_nothing_to_give(self) -> bool:
+        """Then the cut need not wait for the store; END does, for all at once."""
+        if self.state != SENDING or self._rows or not self._reader.is_exhausted():
+            return False
+        others = [m for m in self._node.members.values() if m.name != self.target]
+        return all(member.peer.responds() for member in others)
 
     def _send(self) -> None:
         self._credit = True
@@ -249,7 +262,8 @@ class Source:
             if channel.confirmed_to() < drained:
                 return False
             if channel.last_n > drained:
-                mine = [e.n for e in channel.unconfirmed() if e.message.sender == self.client_id]
+                behind = channel.behind(drained)
+                mine = [e.n for e in behind if e.message.sender == self.client_id]
                 if mine:
                     self._drained[member.name] = mine[-1]
                     return False
@@ -289,13 +303,16 @@ class Source:
         if self.session.sid:
             self._sid = self.session.sid
             self._instance = self._migration.instance_of(self.target)
-            segments = json.dumps(self._segments)
-            text = "\n".join(
-                [self.target, str(self.epoch), self._session_id, self._instance, segments]
-            )
-            self._node.hub.require_journal().note(f"{ENDED_NOTE}{self.session.sid}", text)
-            self._safe_at = self._node.hub.require_journal().mark()
+            self._note_end()
         self._go_on()
+
+    def _note_end(self) -> None:
+        segments = json.dumps(self._segments)
+        overdue = "overdue" if self._is_overdue else ""
+        about = [self.target, str(self.epoch), self._session_id, self._instance, segments, overdue]
+        journal = self._node.hub.require_journal()
+        journal.note(f"{ENDED_NOTE}{self._sid}", "\n".join(about))
+        self._safe_at = journal.mark()
 
     @property
     def _why(self) -> str:
@@ -324,8 +341,9 @@ class Source:
 
     def recall_end(self, text: str) -> None:
         """END was out when this node ended, or about to be."""
-        self.target, epoch, self._session_id, self._instance, segments = text.split("\n")
+        self.target, epoch, self._session_id, self._instance, segments, overdue = text.split("\n")
         self.epoch = int(epoch)
+        self._is_overdue = overdue != ""
         self._segments = {n: segments_of(each) for n, each in json.loads(segments).items()}
         self._migration.given.hold(self._why, self._segments)
         self._sid = self.session.sid
@@ -337,6 +355,7 @@ class Source:
     def has_switched(self, node: str, epoch: int) -> None:
         """A node sends the target what is behind the cut: that has the session."""
         if self.state in (ENDED, DOUBT) and epoch >= self.epoch:
+            self._has_missed = self._has_missed or self._has_confirmed(node)
             if self._segments.pop(node, None) is not None:
                 self._node.members[node].peer.incoming.release_confirm(self._why)
 
@@ -368,10 +387,32 @@ class Source:
         self._tell(frames.ASK, body)
 
     def _confirm(self) -> None:
-        """Others wait no longer.  If the target has the session, there is a gap in it now: they
-        find out when they switch, and the client is told."""
+        """Others wait no longer, once the store knows.  If the target has the session, there is a
+        gap in it then, and the client is told: see has_gap()."""
         self.overdue_at = math.inf
-        self._release()
+        self._is_overdue = True
+        if self._sid:
+            self._note_end()
+        self._release_if_overdue()
+
+    def _release_if_overdue(self) -> None:
+        if self.overdue_at == math.inf and self._safe_at <= self._node.hub.durable:
+            self._release()
+
+    def has_gap(self) -> bool:
+        """Whether the target misses something that came here since the cut: it was confirmed, so
+        the node that published it may not have it any more.  That node sees it as well, but does
+        not remember after a restart what was confirmed."""
+        return self._has_missed or any(self._has_confirmed(name) for name in self._segments)
+
+    def _has_confirmed(self, name: str) -> bool:
+        segments = self._segments.get(name)
+        member = self._node.members.get(name)
+        if not self._is_overdue or not segments or member is None or name == self.target:
+            return False
+        channel, here = member.peer.incoming, segments[-1]
+        position = here.position if channel.epoch == here.channel_epoch else 0
+        return channel.last_received > position
 
     def _release(self) -> None:
         for name in self._segments:
@@ -387,6 +428,8 @@ class Source:
         """Whatever was begun is over: the session has another fate now."""
         self._release()
         self._segments = {}
+        self._is_overdue = False
+        self._has_missed = False
         self._shared = []
         self.intake.divert = None
         self.forget_end()

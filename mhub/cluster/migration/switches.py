@@ -70,6 +70,9 @@ class Switches:
         segments = self._migration.resend.not_sent(client_id, segments)
         began = int(said["began"])
         gap = any(self._migration.resend.has_gap(client_id, began, segment) for segment in segments)
+        source = self._migration.source_of(client_id)
+        if source is not None and source.epoch == epoch:
+            gap = gap or source.has_gap()
         for entry in self._migration.resend.collect(client_id, filters, segments):
             is_safe = entry.record is not None or entry.tracker is None
             peer.outgoing.put_direct(client_id, epoch, entry.message, is_safe, entry.via)

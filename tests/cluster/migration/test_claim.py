@@ -222,6 +222,28 @@ class ClaimTests(ClaimCase):
                 self.assertEqual(client.next("CONNACK").session_present, not is_away)
                 self.assertEqual(self.hub.sessions["s"].incoming, {} if is_away else {7: False})
 
+    def test_nor_if_another_session_is_merged_while_the_client_is_elsewhere(self) -> None:
+        """It may have been there since, and have found that one."""
+        for is_connected in (False, True):
+            with self.subTest(is_connected=is_connected):
+                self.begin()
+                client = self.connect()
+                client.next("CONNACK")
+                client.send(p.publish("t", b"1", 2, 7))
+                if not is_connected:
+                    client.lose()
+                self.b.claims("s", 1000, False)
+                self.b.session("s", self.epoch(), 1000)
+                self.here.settle()
+                self.assertEqual(len(self.b.told(frames.REFUSED)), 1)
+                self.b.table(("cs", 0))
+                if is_connected:
+                    client.lose()
+                client = self.connect()
+                self.assertEqual(client.next("CONNACK").session_present, is_connected)
+                expected = {7: False} if is_connected else {}
+                self.assertEqual(self.hub.sessions["s"].incoming, expected)
+
     def test_a_session_that_ends_is_nobody_s(self) -> None:
         self.begin()
         client = self.connect(clean=True)

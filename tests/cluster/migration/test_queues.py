@@ -84,11 +84,13 @@ class GivenTests(SourceCase):
     def test_a_portion_has_not_too_many_bytes(self) -> None:
         self.patch(queues, "MOST_BYTES", 1000)
         payloads = [bytes([n]) * 400 for n in range(5)]
-        self.idle(*payloads, durable=True)
-        self.claim()
-        found = self.portions()
-        self.assertLessEqual(max(len(b"".join(each)) for each in found), 1200)
-        self.assertEqual([each for portion in found for each in portion], payloads)
+        for durable in (False, True):
+            with self.subTest(durable=durable):
+                self.idle(*payloads, durable=durable)
+                self.claim()
+                found = self.portions()
+                self.assertLessEqual(max(len(b"".join(each)) for each in found), 1200)
+                self.assertEqual([each for portion in found for each in portion], payloads)
 
     def test_nothing_leaves_the_queue_by_being_read(self) -> None:
         for durable in (False, True):

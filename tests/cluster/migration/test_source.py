@@ -862,6 +862,21 @@ class EndTests(SourceCase):
         self.assertEqual(len(self.b.told(frames.END)), 1)
         self.assertIn(note, store.notes)
 
+    def test_with_nothing_to_give_it_waits_for_one_batch(self) -> None:
+        """What changed before, and that the target may have it, is stored at once."""
+        self.begin("bc", durable=True)
+        self.session = self.sleeper()
+        self.here.settle()
+        self.claimed = self.session.epoch + 1000
+        self.b.claims("s", self.claimed)
+        self.here.settle()
+        self.session.lose_state(True)  # something that the store does not have
+        self.accept()
+        self.assertEqual((self.state(), self.b.told(frames.END)), (CUTTING, []))
+        assert self.here.disk is not None
+        self.here.disk.step()
+        self.assertEqual((self.state(), len(self.b.told(frames.END))), (ENDED, 1))
+
 
 class GivenTests(SourceCase):
     """With DONE the session is the target's: this node switches first, then all others."""

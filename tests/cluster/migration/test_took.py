@@ -2,9 +2,9 @@
 
 from mhub.cluster import frames
 from mhub.cluster.migration.source import DOUBT, OFFERED
-from tests.cluster.migration.played import Direct, entry
+from tests.cluster.migration.played import Direct, Mark, entry
 from tests.cluster.migration.test_source import SourceCase
-from tests.cluster.migration.test_target import HELD, TargetCase
+from tests.cluster.migration.test_target import HELD, SUSPECT_S, TargetCase
 
 
 class TookTests(TargetCase):
@@ -249,6 +249,65 @@ class DoubtTests(SourceCase):
                     self.b.table(("cs", 0))
                     self.b.unknown("s", self.claimed)
                     self.assertEqual(self.kept(), [b"1", b"2", b"behind"])
+
+    def marks(self) -> list[Mark]:
+        self.here.settle()
+        return [each for each in self.b.records() if isinstance(each, Mark)]
+
+    def test_what_was_confirmed_in_the_end_is_a_gap(self) -> None:
+        """Node c may have been restarted since: it would not know, and sends nothing again."""
+        for is_asked_first in (False, True):
+            for restarts in (False, True):
+                with self.subTest(restarts=restarts, is_asked_first=is_asked_first):
+                    self.doubtful(durable=True)
+                    self.c.publish(b"behind")
+                    self.here.wait(SUSPECT_S)
+                    self.here.settle()
+                    self.assertEqual(self.c.confirmed(), 1)
+                    if restarts:
+                        self.restart()
+                    self.back()
+                    self.b.forget()
+                    if is_asked_first:
+                        self.b.cut("s", self.claimed, "b", [], held=self.claimed)
+                    self.b.done("s", self.claimed)
+                    self.assertEqual(self.marks(), [Mark("s", self.claimed, True)])
+
+    def test_also_if_that_node_has_switched(self) -> None:
+        self.doubtful(durable=True)
+        self.c.publish(b"behind")
+        self.here.wait(SUSPECT_S)
+        self.c.switched("s", self.claimed)
+        self.back()
+        self.b.forget()
+        self.b.done("s", self.claimed)
+        self.assertEqual(self.marks(), [Mark("s", self.claimed, True)])
+
+    def test_nothing_is_confirmed_before_the_store_knows(self) -> None:
+        """After a crash it would not be known that there is a gap."""
+        self.doubtful(durable=True)
+        self.c.publish(b"behind")
+        self.here.settle()
+        self.here.wait(SUSPECT_S - 0.25)
+        self.here.world.now += 0.25
+        self.here.node.tick(self.here.world.now)
+        self.hub.flush()
+        self.assertEqual(self.c.confirmed(), 0)
+        self.here.settle()
+        self.assertEqual(self.c.confirmed(), 1)
+
+    def test_without_messages_there_is_no_gap(self) -> None:
+        for restarts in (False, True):
+            with self.subTest(restarts=restarts):
+                self.doubtful(durable=True)
+                self.here.wait(SUSPECT_S)
+                self.here.settle()
+                if restarts:
+                    self.restart()
+                self.back()
+                self.b.forget()
+                self.b.done("s", self.claimed)
+                self.assertEqual(self.marks(), [Mark("s", self.claimed, False)])
 
     def test_after_a_restart_what_comes_is_not_confirmed_either(self) -> None:
         """The store knows the positions of the cut."""
