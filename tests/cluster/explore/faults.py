@@ -479,14 +479,14 @@ def what_was_sent_before_is_sent_again() -> None:
 def collect_ignores_direct_ones() -> None:
     """What was sent again to where the session was, and did not get there, is not sent on."""
     scan = Resend._scan
-    unconfirmed = OutgoingChannel.unconfirmed
+    behind = OutgoingChannel.behind
 
     def hasty(self: Any, *args: Any) -> Any:
-        OutgoingChannel.unconfirmed = lambda each: [e for e in unconfirmed(each) if not e.direct]
+        OutgoingChannel.behind = lambda each, n: [e for e in behind(each, n) if not e.direct]
         try:
             return scan(self, *args)
         finally:
-            OutgoingChannel.unconfirmed = unconfirmed
+            OutgoingChannel.behind = behind
 
     Resend._scan = hasty
 
@@ -830,12 +830,12 @@ def end_does_not_wait_for_what_is_sent_again() -> None:
     has_published = Source._has_published
 
     def hasty(self: Any) -> bool:
-        unconfirmed = OutgoingChannel.unconfirmed
-        OutgoingChannel.unconfirmed = lambda channel: []
+        behind = OutgoingChannel.behind
+        OutgoingChannel.behind = lambda channel, n: []
         try:
             return has_published(self)
         finally:
-            OutgoingChannel.unconfirmed = unconfirmed
+            OutgoingChannel.behind = behind
 
     Source._has_published = hasty
 
@@ -843,16 +843,16 @@ def end_does_not_wait_for_what_is_sent_again() -> None:
 @fault("publisher-four")
 def copies_of_direct_ones_are_not_collected() -> None:
     scan = Resend._scan
-    unconfirmed = OutgoingChannel.unconfirmed
+    behind = OutgoingChannel.behind
 
     def hasty(self: Any, *args: Any) -> Any:
-        OutgoingChannel.unconfirmed = lambda channel: [
-            each for each in unconfirmed(channel) if not each.direct or each.origin is None
+        OutgoingChannel.behind = lambda channel, n: [
+            each for each in behind(channel, n) if not each.direct or each.origin is None
         ]
         try:
             return scan(self, *args)
         finally:
-            OutgoingChannel.unconfirmed = unconfirmed
+            OutgoingChannel.behind = behind
 
     Resend._scan = hasty
 
