@@ -96,8 +96,8 @@ was in doubt for longer than `suspect_s` and did not let publishers wait for it.
 Publishers that migrate
 =======================
 
-What a client has published goes out in front of its END to all nodes that can be reached.  For the
-others the target gets *copies* of what is in the source's channels (PENDING), puts them into its
+What a client has published goes out in front of its END to all nodes that can be reached, also what
+has to be sent again, as a session has left the node where it went first.  For the others the target gets *copies* of what is in the source's channels (PENDING), puts them into its
 own channels in front of all that the client publishes next, and says where they are from: a
 receiver takes each of them once, whichever way is faster.  The marks in front of a copy, where it
 was copied, go with it: whether it is for a session is decided there.  A session that has left such
