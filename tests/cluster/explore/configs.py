@@ -55,7 +55,7 @@ CONFIGS = {
     "takeover": Config("no close before", takeover=True, publishers=_one("b", 1)),
     "waiting": Config(
         "a queue that is in the store alone, for the most part",
-        publishers=_one("a", 2, 2, 2),
+        publishers=_one("a", 2, 2, 2, 2),
         before=2,
         window=1,
         acks="eager",

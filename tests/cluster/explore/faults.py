@@ -621,7 +621,7 @@ def direct_ones_are_dropped_when_it_has_come() -> None:
     Target._complete = forgetful
 
 
-@fault("order-far", "far")
+@fault("waiting")
 def direct_ones_come_first() -> None:
     direct = Intakes.direct
 
