@@ -562,6 +562,9 @@ class Node:
     def stored(self) -> None:
         self.inbox.go_on()
 
+    def session_numbers(self) -> dict[str, int]:
+        return self.migration.outlook.numbers()
+
     def _now(self) -> float:
         self.hub.now = self.clock()
         return self.hub.now

@@ -240,6 +240,7 @@ class ClusterService(Service):
             "routes": self._peers.table.routes,
             "clients": len(self._hub.sessions),
             "refused": self._hub.stats.publish_refused_peer,
+            "sessions": self.node.migration.outlook.numbers(),
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
         }
 
@@ -248,6 +249,7 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
     peer = member.peer
     failures, wait_s = node.outlook(member, now)
     host = member.host if member.link is not None else ""
+    waits, held_since = node.migration.outlook.of(member.name)
     note = f"node {host} takes over from it" if host and not member.note else member.note
     return {
         "node": member.name,
@@ -267,6 +269,8 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         "dropped_qos0": peer.counters.dropped_qos0,
         "dropped_full": peer.counters.dropped_full,
         "refused": peer.counters.refused,
+        "sessions": waits,
+        "held_s": round(now - held_since, 1) if waits["held"] else None,
         "calls_failed": failures,
         "next_call_s": round(wait_s, 1) if member.link is None else None,
         "note": note,

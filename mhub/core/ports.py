@@ -89,6 +89,9 @@ class Neighbours(Protocol):
     def turn(self) -> None:
         """Go on with the sessions that migrate."""
 
+    def session_numbers(self) -> dict[str, int]:
+        """How many sessions are in which state between nodes, for $SYS."""
+
     def stored(self) -> None:
         """Go on with frames that wait for the store."""
 

@@ -112,7 +112,9 @@ class SysTopics:
             up += 1 if peer.up else 0
             queued += peer.outgoing.queued
             queued_bytes += peer.outgoing.queued_bytes + peer.outgoing.queued_bytes_qos0
+        numbers = peers.neighbours.session_numbers()
         return {
+            **{f"sessions/{name}": str(number) for name, number in numbers.items()},
             "node": peers.node,
             "members/up": str(up),
             "members/total": str(len(peers.all)),

@@ -65,6 +65,7 @@ class Far:
 class Here:
     def __init__(self, instance: str = "a1") -> None:
         self.world = World(sys_interval_s=0.0)
+        self.lines: list[str] = []  # of the log
         settings = NodeSettings("plant", "a", "a:7883")
         settings.instance = instance
         self.node = Node(
@@ -73,7 +74,7 @@ class Here:
             self,
             lambda: self.world.now,
             random.Random(1),
-            lambda text: None,
+            self.lines.append,
             lambda name: Limits(),
         )
         hub = self.world.hub

@@ -112,6 +112,9 @@ class Neighbours:
     def turn(self) -> None:
         pass
 
+    def session_numbers(self) -> dict[str, int]:
+        return {"migrating": 3, "held": 1}
+
 
 class Frames:
     """The way to a peer, which is no further than here."""
@@ -156,6 +159,8 @@ class Cluster(Case):
                 "node": "a",
                 "members/up": "1",
                 "members/total": "2",
+                "sessions/migrating": "3",
+                "sessions/held": "1",
                 "routes": "1",
                 "messages/sent": "2",
                 "messages/received": "5",

@@ -14,6 +14,7 @@
     intakes     those of all sessions here: gates that open, nodes that have switched elsewhere
     merging     older sessions of clients that have a newer one
     queues      a frozen session's queue, read in portions; entries as they arrive
+    outlook     what all this waits for, as an operator sees it
     controls    control records: what stands in a channel between the messages
     pending     what a client has published, for nodes that cannot be reached
 

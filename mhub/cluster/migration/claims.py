@@ -275,7 +275,8 @@ class Claims:
         for name in self._node.members:
             if name not in target.marked:
                 intake.gates[name] = Gate(target.epoch, [])
-        self._node.log(f"client {client_id!r} has a new session: other nodes may have an older one")
+        older = [name for name in self.older(client_id) if name != self._node.name]
+        self._node.log(_told_of_new(client_id, older))
         self.completed(target, session)
         if hub.sessions.get(client_id) is session:
             self._migration.intakes.watch(session)
@@ -378,3 +379,16 @@ class Claims:
             target.offers.pop(member.name, None)
             if target.state == ARRIVING and target.source == member.name:
                 target.handle("lost")
+
+
+def _told_of_new(client_id: str, names: list[str]) -> str:
+    """A line of the log: what it means, and what can be done."""
+    why = "the one that it had has missed messages"
+    if names:
+        nodes = ("node " if len(names) == 1 else "nodes ") + ", ".join(sorted(names))
+        why = f"its session may be at {nodes}, which cannot be asked"
+    return (
+        f"client {client_id!r} is told Session Present 0 and has a new session: {why}."
+        " What the older one has comes as late messages, when it can be reached, and not at all if"
+        " its node is forgotten"
+    )

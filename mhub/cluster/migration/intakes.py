@@ -172,7 +172,12 @@ class Intakes:
 
     def _has_gap(self, session: Session, name: str) -> None:
         """Messages of a node are missing in their place: the client has to know."""
-        self._node.log(f"client {session.client_id!r}: messages of node {name} may be missing")
+        self._node.log(
+            f"client {session.client_id!r} is disconnected and will be told Session Present 0:"
+            f" messages published at node {name} while its session migrated may be missing, as a"
+            " node that had it crashed or could not be reached. Nothing can bring them back; the"
+            " client has to look for what it needs"
+        )
         session.lose_state(True)
         if session.connection is not None:
             text = "messages were lost when the session migrated"
@@ -213,9 +218,13 @@ class Intakes:
 
     def is_closed(self, source: Source) -> bool:
         """Whether nobody sends anything more to an older session."""
+        return not self.not_closed(source)
+
+    def not_closed(self, source: Source) -> list[str]:
+        """Nodes that may send something to an older session."""
         intake = source.intake
         nodes = [self._node.name, *self._node.members]
-        return all(name in intake.closed or name in intake.gates for name in nodes)
+        return [name for name in nodes if name not in intake.closed and name not in intake.gates]
 
     def forget(self, session: Session) -> None:
         intake = self.get(session)

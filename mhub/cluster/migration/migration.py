@@ -17,6 +17,7 @@ from mhub.cluster.migration.given import Given, GivenSessions
 from mhub.cluster.migration.holders import Holders
 from mhub.cluster.migration.intakes import Intakes
 from mhub.cluster.migration.merging import Merging
+from mhub.cluster.migration.outlook import Outlook
 from mhub.cluster.migration.resend import Resend
 from mhub.cluster.migration.source import CUTTING, DOUBT, ENDED, ENDED_NOTE, IDLE, Source
 from mhub.cluster.migration.switches import Switches
@@ -44,6 +45,7 @@ class Migration:
         self.intakes = Intakes(self)
         self.merging = Merging(self)
         self.exchange = Exchange(self)
+        self.outlook = Outlook(self)
         self.progress = 0  # entries that were given
         # (batch, client): sessions that are gone, until the store knows: others remember that they
         # have taken one for as long as we say that it is here
@@ -252,6 +254,7 @@ class Migration:
                 self.claims.lose_if_later(client_id, highest)
         self.merging.look()
         self.given.look()
+        self.outlook.look()
         for name in [name for name in self.node.peers.table.names if name.startswith(CLIENT)]:
             client_id = name[len(CLIENT) :]
             if client_id not in hub.sessions and client_id not in self.targets:

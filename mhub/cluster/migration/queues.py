@@ -15,8 +15,12 @@ from mhub.core.session import Session
 
 MOST: Final = 100
 MOST_BYTES: Final = 64 * 1024
-"""What is read at a time, and sent in a frame.  Each is a turn's work at both nodes, for which all
-others there wait: some 0.3 ms."""
+"""What is sent in a frame.  Each is a turn's work at both nodes, for which all others there wait:
+some 0.3 ms."""
+
+READ: Final = 1000
+READ_BYTES: Final = 256 * 1024
+"""What is read from the store at a time: that is not done in a turn, but takes a while to begin."""
 
 
 def stored_of(session: Session, clock_offset_s: float) -> StoredSession:
@@ -83,7 +87,7 @@ class Reader:
             queue = session.queue
             if queue is not None and not queue.loading:
                 queue.loading = True
-                session.hub.storage.read(session, self.last, MOST, MOST_BYTES)
+                session.hub.storage.read(session, self.last, READ, READ_BYTES)
             return None
         rows = []
         end = self.last + MOST

@@ -23,9 +23,10 @@ from typing import TYPE_CHECKING, Any, Final
 from mhub.cluster import frames
 from mhub.cluster.frames import pack, with_data
 from mhub.cluster.member import Member
+from mhub.cluster.migration import queues
 from mhub.cluster.migration.given import Given
 from mhub.cluster.migration.pending import copies_of, pending_of
-from mhub.cluster.migration.queues import MOST, Reader, row_of, stored_of
+from mhub.cluster.migration.queues import Reader, row_of, stored_of
 from mhub.cluster.migration.segments import Segment, segments_of
 from mhub.core.channel_records import Entry, Origin
 from mhub.core.codec import encode_rows, encode_session
@@ -213,8 +214,7 @@ class Source:
         if self._safe_at > self._node.hub.durable and not self._has_nothing_to_give():
             return
         if self._rows:
-            self._give(self._rows[:MOST])
-            del self._rows[:MOST]
+            self._give_some()
         elif not self._reader.is_exhausted():
             rows = self._reader.read()
             if rows:
@@ -235,13 +235,25 @@ class Source:
 
     def _send_loaded(self, rows: list[Row]) -> None:
         if found := self._reader.loaded(rows):
-            self._give(found)
+            self._rows = found
+            self._give_some()
             return
         if not self._reader.is_exhausted():
             self._safe_at = (
                 self._node.hub.require_journal().mark()
             )  # they are on their way to the store
         self._go_on()
+
+    def _give_some(self) -> None:
+        """Of what was read."""
+        size_bytes = count = 0
+        for row in self._rows[: queues.MOST]:
+            count += 1
+            size_bytes += row.record.size_bytes
+            if size_bytes >= queues.MOST_BYTES:
+                break
+        self._give(self._rows[:count])
+        del self._rows[:count]
 
     def _give(self, rows: list[Row]) -> None:
         self._credit = False
@@ -286,8 +298,8 @@ class Source:
                 self._copied[member.name] = peer.outgoing.last_n
             if entries:
                 self._credit = False
-                body = pending_of(self.client_id, self.epoch, peer, entries[:MOST])
-                del entries[:MOST]
+                body = pending_of(self.client_id, self.epoch, peer, entries[: queues.MOST])
+                del entries[: queues.MOST]
                 self._tell(frames.PENDING, body)
                 return True
         return False
