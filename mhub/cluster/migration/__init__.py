@@ -97,13 +97,14 @@ was in doubt for longer than `suspect_s` and did not let publishers wait for it.
 Publishers that migrate
 =======================
 
-What a client has published goes out in front of its END to all nodes that can be reached, also what
-has to be sent again, as a session has left the node where it went first.  For the others the target gets *copies* of what is in the source's channels (PENDING), puts them into its
-own channels in front of all that the client publishes next, and says where they are from: a
-receiver takes each of them once, whichever way is faster.  The marks in front of a copy, where it
-was copied, go with it: whether it is for a session is decided there.  A session that has left such
-a node for the target takes the copies at once, as its gate for the source is still closed: else the
-source would send them again behind what the client publishes here.
+What a client has published goes out in front of its END to all nodes that can be reached, also
+what has to be sent again, as a session has left the node where it went first.  For the others the
+target gets *copies* of what is in the source's channels (PENDING), puts them into its own channels
+in front of all that the client publishes next, and says where they are from: a receiver takes each
+of them once, whichever way is faster.  The marks in front of a copy, where it was copied, go with
+it: whether it is for a session is decided there.  A session that has left such a node for the
+target takes the copies at once, as its gate for the source is still closed: else the source would
+send them again behind what the client publishes here.
 
 Shared subscriptions are a session's for as long as nobody else can have the message: the source is
 a member of its groups until DONE, the target from END on, and what comes to the source in between
