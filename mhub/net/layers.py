@@ -211,27 +211,33 @@ class WebSocketLayer:
             payload = framer.receive(data)
         except WebSocketFault as fault:
             # What it had asked for before the wrong frame is still answered.
-            self._last = b"".join(framer.replies) + framer.close_frame(fault.code, fault.text)
+            if not framer.unfinished:
+                self._last = b"".join(framer.replies) + framer.close_frame(fault.code, fault.text)
             raise LayerEnd(f"WebSocket: {fault.text}", fault.carried) from fault
         if framer.replies:
             self._replies += b"".join(framer.replies)
             framer.replies.clear()
         if framer.closed:
-            self._last = self.replies()
+            self._last = b"" if framer.unfinished else self.replies()
             raise LayerEnd("the peer closed the WebSocket", payload)
         return payload
 
     def replies(self) -> bytes:
+        if self._framer.unfinished:
+            return b""  # a frame is not to be interrupted: with the next send()
         replies = self._replies
         self._replies = b""
         return replies
 
     def send(self, data: bytes) -> bytes:
-        return self._framer.frame(data)
+        data = self._framer.frame(data)
+        return data + self.replies() if self._replies else data
 
     def close(self) -> bytes:
         if self._last or self._handshake is not None or self._framer.closed:
             return self._last
+        if self._framer.unfinished:
+            return b""
         return self._framer.close_frame(GOING_AWAY, "")
 
     def introduce(self, connection: Connection) -> None:
