@@ -197,8 +197,8 @@ class Broker(MultiService):
         """Let clients in, once what they left here is back."""
         if self.writer is not None:
             store = self._settings.store
-            epoch = time.time() - time.monotonic()
-            journal = Journal(epoch, store.queue_window, store.max_pending_bytes)
+            clock_offset_s = time.time() - time.monotonic()
+            journal = Journal(clock_offset_s, store.queue_window, store.max_pending_bytes)
             try:
                 await self.writer.open(time.time(), journal, self._limits_of)
             except StoreBroken as error:

@@ -7,10 +7,7 @@ from twisted.trial.unittest import TestCase
 
 from mhub.cluster import frames, member
 from mhub.cluster.contract import PROTOCOL
-from mhub.core.hlc import Clock
-from mhub.core.peer import PeerLimits
-from mhub.core.peers import Peers
-from tests.core.world import World
+from tests.cluster.far import Here
 
 DOCS = Path(__file__).absolute().parent.parent / "docs"
 
@@ -24,9 +21,8 @@ class ClusterTests(TestCase):
             self.assertIn(f"| `{state}` |", self.text)
 
     def test_names_every_topic(self) -> None:
-        world = World()
-        peers = Peers(world.hub, "a", Clock("a", 0.0), None, PeerLimits())  # type: ignore[arg-type]
-        for topic in world.hub.sys.cluster_values(peers):
+        here = Here()
+        for topic in here.world.hub.sys.cluster_values(here.peers):
             self.assertIn(f"`{topic}`", self.text)
 
 

@@ -23,7 +23,7 @@ from typing import Final
 
 from mhub.auth.saslprep import saslprep
 from mhub.auth.users import KEY_SIZE, Users, UsersFileError, Verifier, read_users
-from mhub.core.ports import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
 from mhub.log import logger
 
 METHOD: Final = "SCRAM-SHA-256"

@@ -5,6 +5,7 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     contract    where the node and the links meet
     node        this node: links that come and go, heartbeats, who is ready
     member      another node, as this one sees it
+    inbox       frames that wait until the store of this node has caught up
     dials       whom to call, and when
     frames      the kinds of frames that cross a link
     tables      routes and clients: what each node tells all others
@@ -21,7 +22,7 @@ On Twisted:
     service     the node with its clock and its links
     failover    another node, started again in this process from the store that all share
 
-    Hub.publish -> Peers.forward -> Peer.put -> (a turn's end) Peer.flush -> Channel.send
-    Ends.received -> Peer.take -> Hub.publish_from_peer -> the sessions of that node
+    Hub.publish -> Peers.forward -> OutgoingChannel.put -> (a turn's end) flush -> LinkEnd.send
+    Ends.received -> IncomingChannel.take -> Hub.publish_from_peer -> the sessions of that node
     Hub, on CONNECT -> Claims.claim -> Target <- frames, marks -> Source, where the session is
 """

@@ -2,9 +2,9 @@
 
     Dialer.dial(address)                  the node wants a link
     Ends.hello() / Ends.refusal(hello)    each side shows who it is, and is taken or told why not
-    Ends.opened(channel, hello)           both are content: from here on
-    Channel.send() / Ends.received()      frames, in their order, until
-    Ends.lost(channel) / Channel.close()  the channel ends
+    Ends.opened(link, hello)              both are content: from here on
+    LinkEnd.send() / Ends.received()      frames, in their order, until
+    Ends.lost(link) / LinkEnd.close()     the link ends
 
 In production the other side of this is Perspective Broker (`mhub.cluster.link`), in the simulation
 a list with a clock.
@@ -19,7 +19,7 @@ OLDEST: Final = 2
 """The oldest version that is still understood.  No release spoke version 1."""
 
 
-class Channel(Protocol):
+class LinkEnd(Protocol):
     """One authenticated connection to another node."""
 
     dialled: bool
@@ -47,14 +47,14 @@ class Ends(Protocol):
     def name_of(self, hello: bytes) -> str:
         """Whose certificate whoever said this has to show; "": unreadable."""
 
-    def opened(self, channel: Channel, hello: bytes) -> None:
+    def opened(self, link: LinkEnd, hello: bytes) -> None:
         """A link is up: both sides have proven themselves and were content."""
 
-    def received(self, channel: Channel, kind: int, body: bytes) -> None:
+    def received(self, link: LinkEnd, kind: int, body: bytes) -> None:
         """A frame came."""
 
-    def lost(self, channel: Channel, text: str) -> None:
-        """A channel ended without close() having been called here."""
+    def lost(self, link: LinkEnd, text: str) -> None:
+        """A link ended without close() having been called here."""
 
     def dial_failed(self, address: str, text: str) -> None:
         """There will be no link from this dial(): unreachable, refused, or not to be trusted."""

@@ -57,7 +57,7 @@ class FailedNodeDetector:
         return due
 
     def _has_failed(self, member: Member) -> bool:
-        gone = member.channel is None and member.state in (DOWN, DEAD)
+        gone = member.link is None and member.state in (DOWN, DEAD)
         return gone and self._node.can_be_replaced(member)
 
     def failed(self, name: str, now: float) -> None:

@@ -45,7 +45,7 @@ class Drain:
         return GOING
 
     def _is_linked(self) -> bool:
-        """Whether it has heard of all that the others have, who can be reached."""
+        """Whether it knows of all that the others have, who can be reached."""
         host = self._node.members.get(self._host.name)
         return host is not None and host.state == UP and self._node.ready()
 
@@ -67,9 +67,9 @@ class Drain:
         self._fewest = min(self._fewest, len(node.hub.sessions), node.migration.left())
         return (
             self._fewest,
-            len(node.channels),
+            len(node.links),
             node.migration.progress,
-            sum(member.peer.queued for member in node.members.values()),
+            sum(member.peer.outgoing.queued for member in node.members.values()),
         )
 
     def _forget(self) -> bool:
@@ -83,9 +83,9 @@ class Drain:
     def left(self) -> str:
         """What could not be handed over, for the log."""
         members = self._node.members.values()
-        queued = {member.name: member.peer.queued for member in members if member.peer.queued}
+        queued = {each.name: each.peer.outgoing.queued for each in members}
         parts = [f"{len(self._node.hub.sessions)} sessions"]
-        parts += [f"{count} messages for node {name}" for name, count in queued.items()]
+        parts += [f"{count} messages for node {name}" for name, count in queued.items() if count]
         away = sorted(member.name for member in members if not member.peer.up)
         if away:
             parts.append(f"not linked: {', '.join(away)}")

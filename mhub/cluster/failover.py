@@ -7,9 +7,9 @@ what the store has, without listeners, which calls all others, as if the node ha
     claim the lease -> open the store -> link with all -> sessions migrate to where their clients
     are, those of clients that are nowhere are offered to the others -> LEAVE -> give the lease back
 
-The lines of messages go on with their numbers, so nothing is lost and nothing comes twice.  The
-node itself waits for the lease if it is started meanwhile, and then joins without sessions.  What
-cannot be moved, as a third node cannot be reached, stays in the store for the next try.
+The channels go on with their numbers, so nothing is lost and nothing comes twice.  The node itself
+waits for the lease if it is started meanwhile, and then joins without sessions.  What cannot be
+moved, as a third node cannot be reached, stays in the store for the next try.
 """
 
 import secrets

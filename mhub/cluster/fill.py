@@ -1,13 +1,15 @@
-"""Retained messages are on all nodes: two that meet compare what they have, and take what is newer.
+"""Retained messages are on all nodes: two that meet compare digests, and take what is newer.
 
-    SUMS      256 buckets of topics, a sum over topics and stamps for each
-    HAVE      for a few buckets that differ: topics and stamps
+Anti-entropy:
+
+    DIGESTS   256 buckets of topics, a digest over topics and timestamps for each
+    HAVE      for a few buckets that differ: topics and timestamps
     RETAINED  the messages of these buckets that the asker does not have, or has an older one of
     FILLED    that was all; the next few
 
 Both sides do so at the same time.  Stop and wait bounds what is under way.  What was erased is
 remembered for a while as a message without payload, so that it does not come back from a node that
-had not heard of it.
+does not know of it.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from mhub.cluster import frames
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import Member
-from mhub.core.peer import read_record, record_of
+from mhub.core.channel_records import read_record, record_of
 from mhub.core.retained import bucket_of
 from mhub.wire.publish import Publish
 
@@ -35,13 +37,13 @@ class Fill:
     def begin(self, member: Member) -> None:
         member.asking = []
         member.index = None
-        sums = self._node.hub.retained.sums
-        self._node.send(member, frames.SUMS, pack(sums=sums))
+        digests = self._node.hub.retained.digests
+        self._node.send(member, frames.DIGESTS, pack(digests=digests))
 
-    def sums(self, member: Member, body: bytes) -> None:
-        ours = self._node.hub.retained.sums or []
-        theirs = unpack(body)["sums"]
-        member.asking = [b for b, sum in enumerate(theirs) if b < len(ours) and ours[b] != sum]
+    def digests(self, member: Member, body: bytes) -> None:
+        ours = self._node.hub.retained.digests or []
+        theirs = unpack(body)["digests"]
+        member.asking = [b for b, each in enumerate(theirs) if b < len(ours) and ours[b] != each]
         self._ask(member)
 
     def _ask(self, member: Member) -> None:
@@ -54,7 +56,7 @@ class Fill:
                 member.filled = True
                 self._node.settled(member)
             return
-        known = [[m.topic, m.stamp] for m in self._known(member, buckets)]
+        known = [[m.topic, m.hlc] for m in self._known(member, buckets)]
         left = len(member.asking)
         self._node.send(member, frames.HAVE, pack(buckets=buckets, known=known, left=left))
 
@@ -77,7 +79,7 @@ class Fill:
         part: list[bytes] = []
         size = 0
         for message in self._known(member, said["buckets"]):
-            if message.stamp > theirs.get(message.topic, 0):
+            if message.hlc > theirs.get(message.topic, 0):
                 record = record_of(message, False, None, now)
                 message.frame_v5 = None
                 part.append(record)

@@ -9,8 +9,8 @@ import json
 from typing import Any, Final
 
 # These two as well, so that all kinds have their names here.
-from mhub.core.peer import CONFIRM as CONFIRM
-from mhub.core.peer import PUBLISHES as PUBLISHES
+from mhub.core.channel_records import CONFIRM as CONFIRM
+from mhub.core.channel_records import PUBLISHES as PUBLISHES
 from mhub.wire.primitives import malformed
 
 RESUME: Final = 3  # where each side stands: channels and table
@@ -19,8 +19,8 @@ AGAIN: Final = 5  # the table has a gap: all of it, please
 PING: Final = 6
 PONG: Final = 7
 MEMBERS: Final = 8  # whom we know
-SUMS: Final = 9  # of retained messages, a number for each bucket
-HAVE: Final = 10  # topics and stamps of some buckets
+DIGESTS: Final = 9  # of retained messages, a number for each bucket
+HAVE: Final = 10  # topics and timestamps of some buckets
 RETAINED: Final = 11  # what the other side does not have of them
 FILLED: Final = 12  # that was all for these buckets
 CUT: Final = 13  # a session is elsewhere: send what is for it there

@@ -1,6 +1,6 @@
 """Links: Perspective Broker connections between nodes, and what the node sees of them.
 
-    dial or accept -> Login, both ways -> Ends.opened -> frames -> Ends.lost, or Channel.close
+    dial or accept -> Login, both ways -> Ends.opened -> frames -> Ends.lost, or LinkEnd.close
 
 A frame is one PB call without an answer, or several for a body that is larger than a part.  A
 connection ends by `close`, which tells the other side why; whoever was told hangs up, so that the
@@ -72,7 +72,7 @@ class _State(Enum):
 
 @implementer(ILink)
 class Link:
-    """One connection, from its first byte to its last: to the node a Channel, to the other side an
+    """One connection, from its first byte to its last: to the node a LinkEnd, to the other side an
     object.  The same object stands at both ends.
 
         begin()              the dialler is content: from here on both sides may send frames
@@ -105,7 +105,7 @@ class Link:
         broker.owner = self
         broker.setNameForLocal(_LINK, self)
 
-    # To the node: Channel.
+    # To the node: LinkEnd.
 
     def send(self, kind: int, body: bytes) -> None:
         if self._state is not _State.OPEN:

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mhub.cluster.contract import Channel
+from mhub.cluster.contract import LinkEnd
 from mhub.core.peer import Peer
 from mhub.wire.publish import Publish
 
@@ -26,12 +26,15 @@ class Member:
         self.state = DOWN
         self.since = now
         self.note = ""  # why it is in this state
-        self.channel: Channel | None = None
+        self.link: LinkEnd | None = None
         self.gone_at = now  # since when there is no link
         self.resumed = False
-        self.heard_at = now
+        self.received_at = now
         self.pinged_at = 0.0
         self.latency_s = -1.0
+        # Names of its table by the word of others, and the number from which on they are there
+        self.expected: dict[str, int] = {}
+        self.expected_of = ""  # the process that they are about
         # Its table, while all of it is on its way: names that were there before
         self.stale: dict[str, None] | None = None
         self.has_table = False
@@ -50,7 +53,7 @@ class Member:
 
     def is_coming(self) -> bool:
         """Whether its table will be known in a moment."""
-        return self.channel is not None and not self.has_table
+        return self.link is not None and not self.has_table
 
     def turn(self, state: str, note: str, now: float) -> bool:
         """Another state; False if it is the same one."""

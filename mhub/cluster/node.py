@@ -5,9 +5,10 @@
     Fill      retained messages: what the other side has and we do not
     Migration one owner for each session, which follows its client
     Drain     sessions of a node that leaves
+    Inbox     frames that wait for the store of this node
 
 Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
-source, and frames go to channels (`mhub.cluster.contract`).  So the same node runs on Perspective
+source, and frames go to links (`mhub.cluster.contract`).  So the same node runs on Perspective
 Broker and in the simulation.
 """
 
@@ -16,18 +17,20 @@ from random import Random
 from typing import Any, Final
 
 from mhub.cluster import frames
-from mhub.cluster.contract import OLDEST, PROTOCOL, Channel, Dialer
+from mhub.cluster.contract import OLDEST, PROTOCOL, Dialer, LinkEnd
 from mhub.cluster.dials import Dials
 from mhub.cluster.fill import Fill
 from mhub.cluster.frames import pack, unpack
+from mhub.cluster.inbox import Inbox
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
 from mhub.cluster.migration.migration import Migration
 from mhub.cluster.offers import Offers
 from mhub.cluster.tables import Tables
+from mhub.core.channel_records import Entry
 from mhub.core.connection import Connection
 from mhub.core.hub import Hub
 from mhub.core.limits import Limits
-from mhub.core.peer import Entry, Peer
+from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.records import Row
 from mhub.core.session import Session
@@ -80,13 +83,12 @@ class Node:
         self.limits = limits  # of a listener, by its name
         self.clock = clock
         self.members: dict[str, Member] = {}
-        self.channels: dict[Channel, Member] = {}
+        self.links: dict[LinkEnd, Member] = {}
         self.seeds: list[str] = []
         self.leaving = False
         self.wake: Callable[[], None] = lambda: None
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
-        self._began_at = clock()
         self._looked_at = 0.0
         self._addresses: dict[str, str] = {}  # of nodes that were never linked with us
         self._past: dict[str, None] = {}  # instances of nodes that have another one by now
@@ -94,15 +96,16 @@ class Node:
         self.fill = Fill(self)
         self.migration = Migration(self)
         self.offers = Offers(self)
+        self.inbox = Inbox(self)
         self._handlers: dict[int, Callable[[Member, bytes], None]] = {
             frames.RESUME: self._resumed,
             frames.PING: self._pinged,
             frames.PONG: self._ponged,
             frames.MEMBERS: self._told_of_members,
             frames.LEAVE: self._left,
-            frames.TABLE: self.tables.heard,
+            frames.TABLE: self.tables.on_table,
             frames.AGAIN: self.tables.again,
-            frames.SUMS: self.fill.sums,
+            frames.DIGESTS: self.fill.digests,
             frames.HAVE: self.fill.have,
             frames.RETAINED: self.fill.retained,
             frames.FILLED: self.fill.filled,
@@ -132,7 +135,7 @@ class Node:
         return peers
 
     def recall(self) -> None:
-        """Know those again that the store has a line for."""
+        """Know those again that the store has a channel for."""
         for name in self.peers.peers:
             member = self.meet(name)
             member.shared_store = self.peers.notes.get(SHARED_STORE + name, "")
@@ -186,26 +189,26 @@ class Node:
 
     # Links (Ends)
 
-    def opened(self, channel: Channel, hello: bytes) -> None:
+    def opened(self, link: LinkEnd, hello: bytes) -> None:
         now = self._now()
         said = _hello(hello)
         member = self.meet(said["node"])
-        if channel.dialled:
-            self._dials.answered(channel.address, member.name)
-        old = member.channel
+        if link.dialled:
+            self._dials.answered(link.address, member.name)
+        old = member.link
         if old is not None:
-            if said["instance"] == member.instance and not self._better(channel, old, member):
-                channel.close("there is a link already")
+            if said["instance"] == member.instance and not self._better(link, old, member):
+                link.close("there is a link already")
                 return
             old.close("another link takes its place")
             self._unlink(member, "another link takes its place")
-        member.channel = channel
-        self.channels[channel] = member
+        member.link = link
+        self.links[link] = member
         member.resumed = False
         member.has_table = False
         member.filled = False
         member.stale = None
-        member.heard_at = now
+        member.received_at = now
         member.version = said["version"]
         member.address = said["address"]
         member.host = said["host"]
@@ -216,12 +219,12 @@ class Node:
             self.tables.restarted(member)
         self._turn(member, SYNCING, "")
         peer = member.peer
-        channel.send(
+        link.send(
             frames.RESUME,
             pack(
-                life=peer.life,
-                heard=[peer.heard_life, peer.capped(peer.safe_n)],
-                table=[member.instance, peer.table_heard],
+                epoch=peer.outgoing.epoch,
+                received=[peer.incoming.epoch, peer.incoming.confirmable()],
+                table=[member.instance, peer.table_received],
             ),
         )
         self._end_turn()
@@ -242,15 +245,16 @@ class Node:
             if len(self._past) > PAST:
                 del self._past[next(iter(self._past))]
 
-    def _better(self, new: Channel, old: Channel, member: Member) -> bool:
+    def _better(self, new: LinkEnd, old: LinkEnd, member: Member) -> bool:
         """Of two links both sides keep the one that the lower name dialled, else the newer."""
         ours_counts = self.name < member.name
         return new.dialled == ours_counts or old.dialled != ours_counts
 
-    def lost(self, channel: Channel, text: str) -> None:
+    def lost(self, link: LinkEnd, text: str) -> None:
         self._now()
-        member = self.channels.get(channel)
+        member = self.links.get(link)
         if member is not None:
+            self.inbox.empty(member)
             self._unlink(member, text)
             self._end_turn()
 
@@ -260,20 +264,26 @@ class Node:
         if text.endswith("it is this node itself"):
             self._dials.is_ours(address)
 
-    def received(self, channel: Channel, kind: int, body: bytes) -> None:
-        member = self.channels.get(channel)
+    def received(self, link: LinkEnd, kind: int, body: bytes) -> None:
+        member = self.links.get(link)
         if member is None:
             return
         now = self._now()
-        member.heard_at = now
+        member.received_at = now
         if member.state == SUSPECT:
             self._turn(member, UP if member.whole() else SYNCING, "")
-            member.peer.patient = True
+            member.peer.suspected = False
+        if not self.inbox.takes(member, kind, body):
+            self.handle(member, kind, body)
+
+    def handle(self, member: Member, kind: int, body: bytes) -> None:
+        """A frame of a node that is linked; a turn of its own."""
         try:
-            self._dispatch(member, kind, body, now)
+            self._dispatch(member, kind, body, self.hub.now)
         except (ProtocolFault, KeyError, TypeError, ValueError, IndexError) as error:
             text = f"a frame of kind {kind} cannot be understood: {error}"
-            channel.close(text)
+            if member.link is not None:
+                member.link.close(text)
             self._unlink(member, text)
         self._end_turn()
 
@@ -281,7 +291,7 @@ class Node:
         if not member.resumed and kind != frames.RESUME:
             raise ValueError("it comes before RESUME")
         if kind == frames.PUBLISHES:
-            member.peer.take(body, now)
+            member.peer.incoming.take(body, now)
         elif kind == frames.CONFIRM:
             member.peer.confirmed(body)
         else:
@@ -291,26 +301,27 @@ class Node:
 
     def _resumed(self, member: Member, body: bytes) -> None:
         said = unpack(body)
-        life, n = said["heard"]
+        epoch, n = said["received"]
         instance, number = said["table"]
-        channel = member.channel
-        assert channel is not None
+        link = member.link
+        assert link is not None
         member.resumed = True
         peer = member.peer
-        peer.linked(channel, str(life), int(n), str(said["life"]))
+        peer.linked(link, str(epoch), int(n), str(said["epoch"]))
         self.peers.restore_routes(peer)
         self.migration.linked(member)
         self.tables.begin(member, str(instance), int(number))
         self.fill.begin(member)
         self.send(member, frames.MEMBERS, pack(members=self._known()))
-        self.log(f"node {member.name} is linked, at {channel.address}")
+        self.log(f"node {member.name} is linked, at {link.address}")
 
     def _unlink(self, member: Member, text: str, state: str = DOWN) -> None:
-        channel = member.channel
-        if channel is None:
+        link = member.link
+        if link is None:
             return
-        del self.channels[channel]
-        member.channel = None
+        del self.links[link]
+        self.inbox.drop(member)
+        member.link = None
         member.gone_at = self.hub.now
         member.resumed = False
         member.latency_s = -1.0
@@ -326,8 +337,8 @@ class Node:
             self.log(f"node {member.name} {said}" + (f": {text}" if text else ""))
 
     def send(self, member: Member, kind: int, body: bytes) -> None:
-        if member.channel is not None and member.resumed:
-            member.channel.send(kind, body)
+        if member.link is not None and member.resumed:
+            member.link.send(kind, body)
 
     def settled(self, member: Member) -> None:
         """Something that a link begins with has come to its end."""
@@ -340,7 +351,7 @@ class Node:
         """A few times a second; the caller ends the turn with hub.flush()."""
         self.hub.now = now
         for member in list(self.members.values()):
-            if member.channel is not None:
+            if member.link is not None:
                 self._watch(member, now)
             elif member.state == DOWN and now - member.since >= self.settings.dead_s:
                 self._turn(member, DEAD, member.note)
@@ -349,6 +360,7 @@ class Node:
                 if now - member.since >= self.settings.forget_s:
                     self.forget(member.name)
         self._dial(now)
+        self.inbox.go_on()
         self.migration.tick(now)
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
@@ -356,17 +368,17 @@ class Node:
 
     def _watch(self, member: Member, now: float) -> None:
         settings = self.settings
-        silent_s = now - member.heard_at
+        silent_s = now - member.received_at
         if silent_s >= settings.dead_s:
-            text = f"nothing heard for {silent_s:.0f} s"
-            channel = member.channel
-            if channel is not None:
-                channel.close(text)
+            text = f"nothing received for {silent_s:.0f} s"
+            link = member.link
+            if link is not None:
+                link.close(text)
             self._unlink(member, text)
             return
         if silent_s >= settings.suspect_s and member.state in (UP, SYNCING):
-            self._turn(member, SUSPECT, f"nothing heard for {silent_s:.0f} s")
-            member.peer.be_impatient()
+            self._turn(member, SUSPECT, f"nothing received for {silent_s:.0f} s")
+            member.peer.suspect()
         if now - member.pinged_at >= settings.heartbeat_s:
             member.pinged_at = now
             self.send(member, frames.PING, pack(at=now))
@@ -385,7 +397,7 @@ class Node:
             if address and name != self.name:
                 addresses[address] = name
         addresses.pop(self.settings.address, None)
-        linked = {member.name for member in self.channels.values()}
+        linked = {member.name for member in self.links.values()}
         for address in self._dials.due(addresses, linked, now):
             self._dialer.dial(address)
 
@@ -415,7 +427,7 @@ class Node:
                 self._addresses[str(name)] = str(address)
                 new = True
         if new:
-            for other in self.channels.values():
+            for other in self.links.values():
                 if other is not member:
                     self.send(other, frames.MEMBERS, pack(members=self._known()))
 
@@ -424,7 +436,7 @@ class Node:
         return [*self.seeds, *self._known().values()]
 
     def knows(self, name: str) -> bool:
-        """Whether a node is one of the cluster, as far as this one has heard."""
+        """Whether a node is one of the cluster, as far as this one knows."""
         return name in self._known()
 
     def can_be_replaced(self, member: Member) -> bool:
@@ -432,13 +444,9 @@ class Node:
         word = self.settings.shared_store
         return word != "" and member.shared_store == word
 
-    def young(self) -> bool:
-        """Whether this node began so recently that others may not have found it."""
-        return self.hub.now - self._began_at < self.settings.suspect_s
-
     def ready(self) -> bool:
         """Whether this node has all that the nodes which it can reach have."""
-        if any(not member.whole() for member in self.channels.values()):
+        if any(not member.whole() for member in self.links.values()):
             return False
         return all(self._dials.tried(a) for a in self.seeds if a != self.settings.address)
 
@@ -448,7 +456,7 @@ class Node:
         Others may have forgotten this node, as it had nothing when it was gone.  Where sessions are
         by now it learns from those that have them, and messages that come before would miss them.
         """
-        if any(m.channel is None and self.can_be_replaced(m) for m in self.members.values()):
+        if any(m.link is None and self.can_be_replaced(m) for m in self.members.values()):
             return False
         return self.ready()
 
@@ -487,9 +495,10 @@ class Node:
 
     def holding(self) -> int:
         """How much is here that others should have first: sessions, and messages for them."""
-        if not any(member.peer.up for member in self.members.values()):
+        up = [member.peer for member in self.members.values() if member.peer.up]
+        if not up:
             return 0
-        waiting = sum(member.peer.queued for member in self.members.values() if member.peer.up)
+        waiting = sum(peer.outgoing.queued for peer in up)
         return self.migration.left() + waiting + self.migration.given.pending()
 
     def empty(self) -> bool:
@@ -498,21 +507,21 @@ class Node:
             not self.hub.sessions
             and not self.migration.sources
             and not self.migration.given.pending()
-            and not any(member.peer.queued for member in self.members.values())
+            and not any(member.peer.outgoing.queued for member in self.members.values())
         )
 
     def leave(self) -> None:
         """Say that we go for good."""
         self.leaving = True
-        for channel, member in list(self.channels.items()):
+        for link, member in list(self.links.items()):
             self.send(member, frames.LEAVE, b"{}")
-            channel.close("this node has left the cluster")
+            link.close("this node has left the cluster")
             self._unlink(member, "this node has left the cluster")
 
     def _left(self, member: Member, body: bytes) -> None:
-        channel = member.channel
-        if channel is not None:
-            channel.close("it has left the cluster")
+        link = member.link
+        if link is not None:
+            link.close("it has left the cluster")
             self._unlink(member, "", LEFT)
         self._dials.left(member.name, self.hub.now)
         self.forget(member.name)  # now: what others have is all there is, and no doubt is left
@@ -520,8 +529,8 @@ class Node:
     def close(self) -> None:
         """The process ends; the others keep what is ours until we are back."""
         self.leaving = True
-        for channel, member in list(self.channels.items()):
-            channel.close("the node is stopping")
+        for link, member in list(self.links.items()):
+            link.close("the node is stopping")
             self._unlink(member, "this node is stopping")
 
     # For the hub (Neighbours)
@@ -549,6 +558,12 @@ class Node:
 
     def turn(self) -> None:
         self.migration.turn()
+
+    def stored(self) -> None:
+        self.inbox.go_on()
+
+    def session_numbers(self) -> dict[str, int]:
+        return self.migration.outlook.numbers()
 
     def _now(self) -> float:
         self.hub.now = self.clock()

@@ -27,8 +27,7 @@ from mhub.config.cluster import ClusterSettings
 from mhub.config.kinds import join_address
 from mhub.core.hlc import Clock
 from mhub.core.hub import Hub
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
@@ -87,7 +86,7 @@ class ClusterService(Service):
         )
         self._peers.local_first = settings.shared == "local-first"
         self._peers.suback_waits = settings.suback_waits
-        self._peers.sessions = settings.sessions
+        self._peers.table.sessions = settings.sessions
         hub.retained.tombstone_s = settings.tombstone_s
         hub.join(self._peers)
         self._ticks = LoopingCall(self._tick)
@@ -218,7 +217,7 @@ class ClusterService(Service):
         if name == self.node.name:
             raise ClusterError(f"node {name} is this node: let it leave, or stop it")
         member = self.node.members.get(name)
-        if member is not None and member.channel is not None:
+        if member is not None and member.link is not None:
             raise ClusterError(f"node {name} is {member.state}: stop it or let it leave first")
         routes = len(member.peer.routes) if member is not None else 0
         dropped = self.node.forget(name)
@@ -238,9 +237,10 @@ class ClusterService(Service):
             "ready": self._ready,
             "leaving": self.node.leaving,
             "address": settings.address,
-            "routes": self._peers.routes,
+            "routes": self._peers.table.routes,
             "clients": len(self._hub.sessions),
             "refused": self._hub.stats.publish_refused_peer,
+            "sessions": self.node.migration.outlook.numbers(),
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
         }
 
@@ -248,7 +248,8 @@ class ClusterService(Service):
 def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
     peer = member.peer
     failures, wait_s = node.outlook(member, now)
-    host = member.host if member.channel is not None else ""
+    host = member.host if member.link is not None else ""
+    waits, held_since = node.migration.outlook.of(member.name)
     note = f"node {host} takes over from it" if host and not member.note else member.note
     return {
         "node": member.name,
@@ -257,19 +258,21 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         "address": member.address,
         "version": member.version,
         "latency_ms": round(member.latency_s * 1000, 3) if member.latency_s >= 0 else None,
-        "queued_messages": peer.queued,
-        "queued_bytes": peer.queued_bytes + peer.queued_bytes_qos0,
+        "queued_messages": peer.outgoing.queued,
+        "queued_bytes": peer.outgoing.queued_bytes + peer.outgoing.queued_bytes_qos0,
         "routes": len(peer.routes),
         "clients": len(peer.clients),
         "since_s": round(now - member.since, 1),
-        "sent": peer.messages_sent,
-        "received": peer.messages_received,
-        "dropped": peer.dropped_qos0 + peer.dropped_full,
-        "dropped_qos0": peer.dropped_qos0,
-        "dropped_full": peer.dropped_full,
-        "refused": peer.refused,
+        "sent": peer.counters.messages_sent,
+        "received": peer.counters.messages_received,
+        "dropped": peer.counters.dropped_qos0 + peer.counters.dropped_full,
+        "dropped_qos0": peer.counters.dropped_qos0,
+        "dropped_full": peer.counters.dropped_full,
+        "refused": peer.counters.refused,
+        "sessions": waits,
+        "held_s": round(now - held_since, 1) if waits["held"] else None,
         "calls_failed": failures,
-        "next_call_s": round(wait_s, 1) if member.channel is None else None,
+        "next_call_s": round(wait_s, 1) if member.link is None else None,
         "note": note,
     }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 from mhub.cluster import frames
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import Member
-from mhub.core.peers import CLIENT
+from mhub.core.table import CLIENT
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
@@ -31,7 +31,7 @@ class Tables:
         """A link is up; the other side has the table of `instance` up to a number."""
         peers = self._node.peers
         peer = member.peer
-        if instance == self._node.settings.instance and peers.since(number) is not None:
+        if instance == self._node.settings.instance and peers.table.since(number) is not None:
             peer.told = number
             peer.knows = number
             # Also if there is no change: it says that this is all.
@@ -42,28 +42,28 @@ class Tables:
     def tell(self, member: Member) -> None:
         peers = self._node.peers
         peer = member.peer
-        changes = peers.since(peer.told)
+        changes = peers.table.since(peer.told)
         if changes is None:
             self._tell_all(member)
             return
         at = peer.told
-        for part in _parts([change.name, change.value] for change in changes):
+        for part in _parts([name, value] for name, value in changes):
             to = at + len(part)
             self._node.send(member, frames.TABLE, pack(at=at, to=to, set=part))
             at = to
         if not changes:
             self._node.send(member, frames.TABLE, pack(at=at, to=at, set=[]))
-        peer.told = peers.number
+        peer.told = peers.table.number
 
     def _tell_all(self, member: Member) -> None:
         peers = self._node.peers
-        parts = list(_parts([name, value] for name, value in peers.table.items())) or [[]]
+        parts = list(_parts([name, value] for name, value in peers.table.names.items())) or [[]]
         for index, part in enumerate(parts):
-            to = peers.number if index == len(parts) - 1 else -1
+            to = peers.table.number if index == len(parts) - 1 else -1
             at = -1 if index else -2  # the first of them, and others
-            body = pack(at=at, to=to, set=part, number=peers.number)
+            body = pack(at=at, to=to, set=part, number=peers.table.number)
             self._node.send(member, frames.TABLE, body)
-        member.peer.told = peers.number
+        member.peer.told = peers.table.number
         member.peer.knows = 0
 
     def again(self, member: Member, body: bytes) -> None:
@@ -72,22 +72,39 @@ class Tables:
     # Theirs
 
     def restarted(self, member: Member) -> None:
-        """It is another process than before: what was heard of its table is of the old one."""
-        member.peer.table_heard = -1  # so it sends all of it
-        if member.peer.expected_of != member.instance:
-            member.peer.expected = {}
+        """It is another process than before: what was received of its table is of the old one."""
+        member.peer.table_received = -1  # so it sends all of it
+        if member.expected_of != member.instance:
+            member.expected = {}
 
-    def heard(self, member: Member, body: bytes) -> None:
+    def expect(self, member: Member, name: str, value: int, instance: str, number: int) -> None:
+        """What the table of a process there says from a number on, though it has not come yet."""
+        if member.expected_of != instance:
+            member.expected = {}
+            member.expected_of = instance
+        member.expected[name] = number
+        self._node.peers.learn(member.peer, name, value)
+
+    def _learn(self, member: Member, name: str, value: int, number: int) -> None:
+        """Unless it is less than what this table is known to say later."""
+        peer = member.peer
+        if member.expected.get(name, 0) > number:
+            of_name = name[1:]
+            known = peer.clients.get(of_name, 0) if name[:1] == CLIENT else peer.routes.get(name, 0)
+            if value < known:
+                return
+        self._node.peers.learn(peer, name, value)
+
+    def on_table(self, member: Member, body: bytes) -> None:
         said = unpack(body)
         at, to, changes = int(said["at"]), int(said["to"]), said["set"]
         peer = member.peer
         if at == -2:
             member.stale = dict.fromkeys(peer.routes)
             member.stale.update({CLIENT + client_id: None for client_id in peer.clients})
-        elif at >= 0 and at != peer.table_heard:
+        elif at >= 0 and at != peer.table_received:
             self._node.send(member, frames.AGAIN, b"{}")
             return
-        peers = self._node.peers
         stale = member.stale
         number = at if stale is None else int(said["number"])
         for name, value in changes:
@@ -95,18 +112,16 @@ class Tables:
                 number += 1
             else:
                 stale.pop(name, None)
-            if not peers.is_outdated(peer, str(name), int(value), number):
-                peers.learn(peer, str(name), int(value))
+            self._learn(member, str(name), int(value), number)
         if to < 0:
             return
         if stale is not None:
             for name in stale:
-                if not peers.is_outdated(peer, name, 0, to):
-                    peers.learn(peer, name, 0)
+                self._learn(member, name, 0, to)
             member.stale = None
-        peers.came_to(peer, to)
-        peer.table_heard = to
-        peer.confirm_due = True
+        peer.table_received = to
+        peer.incoming.confirm_due = True
+        member.expected = {name: n for name, n in member.expected.items() if n > to}
         if not member.has_table:
             member.has_table = True
             self._node.settled(member)

@@ -20,7 +20,7 @@ def call(
 ) -> object:
     """What the broker at `path` answers to a command.
 
-    Raises ControlError when it refuses, when nobody is there, and when nothing is heard for
+    Raises ControlError when it refuses, when nobody is there, and when nothing is received for
     `silence_s`; what is told meanwhile goes to `progress`.
     """
     with _connect(path) as connection:
@@ -97,7 +97,7 @@ def _understood(line: bytes, path: str) -> dict[str, object]:
 
 def _silent(path: str, silence_s: float) -> ControlError:
     return ControlError(
-        f"nothing was heard from the broker at {path} for {silence_s:g} s; its log may tell why"
+        f"nothing was received from the broker at {path} for {silence_s:g} s; its log may tell why"
     )
 
 

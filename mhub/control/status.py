@@ -13,6 +13,19 @@ Facts = Mapping[str, object]
 RIGHT: Final = frozenset({"ms", "queue", "routes", "clients", "since"})
 """The columns of numbers."""
 
+THIS_NODE: Final = (
+    ("migrating", "{} migrating"),
+    ("waiting", "{} waiting for messages of other nodes"),
+    ("merging", "older copies of {} merging"),
+    ("held", "confirmations held for {}"),
+)
+A_MEMBER: Final = (
+    ("waiting", "{} here waiting for its messages"),
+    ("merging", "older copies of {} here waiting for it to merge"),
+    ("held", "confirmations to it held for {}"),
+)
+"""What is said of sessions between nodes; nothing of what there is none of."""
+
 NOTE_INDENT: Final = "    "
 
 
@@ -41,6 +54,9 @@ def _head(status: Facts, others: int, width: int) -> list[str]:
         f" mhub {_text(status, 'version')}, protocol {_text(status, 'protocol')}"
     )
     lines = [*_wrapped(who, width, ""), *_wrapped(what, width, "")]
+    sessions = status.get("sessions")
+    if isinstance(sessions, Mapping) and (between := _between(sessions, THIS_NODE)):
+        lines += _wrapped("; ".join(between), width, "")
     if not others:
         alone = "No other node is known; see peers and srv in the [cluster] table."
         lines += _wrapped(alone, width, "")
@@ -70,11 +86,22 @@ def _notes(member: Facts) -> str:
         for what in ("dropped", "refused")
         if (number := _number(member, what))
     ]
+    sessions = member.get("sessions")
+    if isinstance(sessions, Mapping):
+        parts += _between(sessions, A_MEMBER)
+        held_s = _number(member, "held_s")
+        if held_s is not None:
+            parts[-1] += f" since {short_time(held_s)}"
     failed, wait_s = _number(member, "calls_failed"), _number(member, "next_call_s")
     if failed and wait_s is not None:
         parts.append(f"called {count(failed, 'time')} in vain, again in {short_time(wait_s)}")
     note = _text(member, "note")
     return "; ".join([*parts, note] if note not in ("", "-") else parts)
+
+
+def _between(sessions: Facts, texts: Sequence[tuple[str, str]]) -> list[str]:
+    found = [(_number(sessions, name), text) for name, text in texts]
+    return [text.format(count(number, "session")) for number, text in found if number]
 
 
 def _body(

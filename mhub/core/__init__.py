@@ -12,8 +12,15 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     router      topic -> who gets it, cached
     shared      groups of $share subscribers
     delivery    a subscription, and a message on its way to one session
-    session     what a client has here, connected or not: subscriptions, queue, in flight
+    session     what a client has here, connected or not; the rules between its three parts:
+    inflight    what it has not acknowledged: window, packet ids, what is sent again
+    outgoing    what waits for it: a bounded queue, of which a part may be paged out
+    replay      retained messages for its new subscriptions
+    redistribution  what a member of a shared group leaves undone goes to the others
+    storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
+    authentication  enhanced authentication: what a method is, and a client that uses one
+    aliases     topic aliases of a connection
     frames      a message as the frame that one connection gets
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says
     publishing  PUBLISH, PUBREL: the way of a message in
@@ -24,8 +31,12 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     codec       records as bytes, for what carries them to another node
     journal     what changed since the last batch, and what may not be said before it is safe
     hlc         the cluster's clock
-    peer        another node: the line of messages to it and from it
-    peers       all of them: what they are told, and which of them a message is for
+    table       what the other nodes are told of this one
+    peer        another node: its link, what it wants, what it knows
+    channel_out the channel of messages to it
+    channel_in  the channel of messages from it
+    channel_records  what stands in a channel, as bytes
+    peers       all other nodes: which of them a message is for
     hub         owns all of it; publish, flush, tick
     restore     a hub from what a store has
     sys         the $SYS topics

@@ -2,6 +2,8 @@
 
 from typing import TYPE_CHECKING, Final
 
+from mhub.core.aliases import TopicAliases
+from mhub.core.authentication import CONTINUE, FAILURE, Authentication, Method, Step
 from mhub.core.connection import (
     AUTHENTICATING,
     READY,
@@ -11,14 +13,12 @@ from mhub.core.connection import (
     Welcome,
 )
 from mhub.core.limits import Limits
-from mhub.core.ports import CONTINUE, FAILURE, Method, Step
-from mhub.core.router import reserved
-from mhub.core.session import STATE_LOST
+from mhub.core.session import STATE_LOST, Will
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
 from mhub.wire.publish import topic_field
-from mhub.wire.topics import check_name
+from mhub.wire.topics import check_name, reserved
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
@@ -93,8 +93,9 @@ class Admission:
     def _check_open(self) -> None:
         if self.hub.stopping:
             raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
-        if self.hub.leaving:
-            raise ProtocolFault(self.hub.leaving, "this node is leaving the cluster")
+        redirect = self.hub.redirect
+        if redirect is not None:
+            raise ProtocolFault(redirect.reason, "this node is leaving the cluster")
 
     def _check_will(self, connection: Connection, packet: Connect) -> None:
         will = packet.will
@@ -123,45 +124,47 @@ class Admission:
                 reasons.BAD_AUTHENTICATION_METHOD, f"no authentication method {name[:40]!r}"
             )
         connection.state = AUTHENTICATING
-        connection.auth_method = name
-        connection.pending = packet
-        connection.exchange = method()
-        self._step(connection, packet.properties.binary.get(properties.AUTH_DATA, b""))
+        authentication = Authentication(name, packet, method())
+        connection.authentication = authentication
+        self._step(
+            connection, authentication, packet.properties.binary.get(properties.AUTH_DATA, b"")
+        )
 
     def auth(self, connection: Connection, data: bytes, body: int, end: int) -> None:
-        if connection.version != V5 or not connection.auth_method:  # [MQTT-4.12.0-7]
+        authentication = connection.authentication
+        if connection.version != V5 or authentication is None:  # [MQTT-4.12.0-7]
             raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH without an authentication method")
         packet = decode.auth(data, body, end)
-        if packet.method != connection.auth_method:  # [MQTT-4.12.0-5, MQTT-4.12.1-1]
+        if packet.method != authentication.method:  # [MQTT-4.12.0-5, MQTT-4.12.1-1]
             raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH names another method than CONNECT")
         again = packet.reason == reasons.REAUTHENTICATE
         if again:
-            if connection.state != READY or connection.exchange is not None:
+            if connection.state != READY or authentication.exchange is not None:
                 raise ProtocolFault(reasons.PROTOCOL_ERROR, "re-authentication at a wrong time")
-            connection.exchange = self.methods[connection.auth_method]()
-        elif connection.exchange is None:
+            authentication.exchange = self.methods[authentication.method]()
+        elif authentication.exchange is None:
             raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH outside of an exchange")
-        self._step(connection, packet.data)
+        self._step(connection, authentication, packet.data)
 
-    def _step(self, connection: Connection, data: bytes) -> None:
-        exchange = connection.exchange
+    def _step(self, connection: Connection, authentication: Authentication, data: bytes) -> None:
+        exchange = authentication.exchange
         assert exchange is not None
         step: Step = exchange.step(data)
-        method = connection.auth_method
+        method = authentication.method
         if step.outcome == CONTINUE:  # [MQTT-4.12.0-2]
             connection.write(encode.auth(reasons.CONTINUE_AUTHENTICATION, method, step.data))
             return
-        connection.exchange = None
+        authentication.exchange = None
         if step.outcome == FAILURE:  # [MQTT-4.12.0-4, MQTT-4.12.1-2]
             raise ProtocolFault(reasons.NOT_AUTHORIZED, step.text)
-        packet = connection.pending
+        packet = authentication.packet
         if packet is None:  # it was a re-authentication
             session = connection.session
             if session is not None and session.username != step.username:
                 raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as somebody else")
             connection.write(encode.auth(reasons.SUCCESS, method, step.data))
             return
-        connection.pending = None
+        authentication.packet = None
         self._check_open()  # it was, when the exchange began
         self._accept(connection, packet, step.username, step.data)
 
@@ -200,7 +203,7 @@ class Admission:
                 raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
         connection.welcome = Welcome(packet, username, expiry_s, answer)
         peers = hub.peers
-        if peers is None or not peers.sessions or not peers.neighbours.claim(connection):
+        if peers is None or not peers.table.sessions or not peers.neighbours.claim(connection):
             self.welcome(connection)
 
     def welcome(self, connection: Connection) -> None:
@@ -221,18 +224,20 @@ class Admission:
         session.username = welcome.username
         session.epoch = connection.epoch
         if hub.peers is not None:
-            hub.peers.own(session.client_id, session.epoch, True)
+            hub.peers.table.own(session.client_id, session.epoch, True)
         session.expiry_s = expiry_s
         if present and hub.peers is not None:
-            hub.router.lasts(session)
-        session.will = packet.will
-        session.will_delay_s = packet.will_delay_s
-        session.window = min(
+            hub.router.lasts(session.subscriptions, expiry_s > 0)
+        session.will = None if packet.will is None else Will(packet.will, packet.will_delay_s)
+        session.inflight.window = min(
             given.number(properties.RECEIVE_MAXIMUM, allowed.max_inflight), allowed.max_inflight
         )
-        connection.max_aliases_out = min(
+        max_aliases = min(
             given.number(properties.TOPIC_ALIAS_MAXIMUM, 0), allowed.max_topic_alias_out
         )
+        if max_aliases:
+            connection.aliases = TopicAliases()
+            connection.aliases.max_outgoing = max_aliases
         if keepalive_s:
             hub.wheel.arm(connection, hub.now + 1.5 * keepalive_s)
         connection.state = READY
@@ -249,7 +254,7 @@ class Admission:
             connection.write(encode.connack_v5(present, 0, welcome.answer))
         hub.events.connected(connection)
         session.resume(connection)
-        session.pump(hub.portion)
+        session.drain_queue(hub.portion)
         if waited:
             hub.continue_later(connection)
 
@@ -297,8 +302,9 @@ class Admission:
             answer += properties.text(properties.ASSIGNED_CLIENT_ID, connection.client_id)
         if connection.keepalive_s != packet.keepalive_s:
             answer += properties.number(properties.SERVER_KEEP_ALIVE, connection.keepalive_s)
-        if connection.auth_method:
-            answer += properties.text(properties.AUTH_METHOD, connection.auth_method)
+        if connection.authentication is not None:
+            method = connection.authentication.method
+            answer += properties.text(properties.AUTH_METHOD, method)
             if auth_data:
                 answer += properties.binary(properties.AUTH_DATA, auth_data)
         return answer
@@ -307,7 +313,7 @@ class Admission:
         """Say no to a CONNECT, where the client's version has words for it; the caller closes."""
         if connection.version == V5:
             code = reason if reason in CONNACK_REASONS else reasons.PROTOCOL_ERROR
-            reference = self.hub.reference if reason in reasons.ELSEWHERE else ""
+            reference = self.hub.reference(reason)
             refusal = encode.refusal_v5(code, text, connection.max_packet_out, reference)
             if len(refusal) <= connection.max_packet_out:
                 connection.write(refusal)

@@ -8,16 +8,22 @@
 States: NEW -> (AUTHENTICATING ->) (WAITING ->) READY -> CLOSED.  WAITING is for the session, which
 another node has.  A fault of the peer ends in fail(): the reason
 goes to an MQTT 5 client, the connection closes, the will is published.
+
+It has more attributes than other classes.  What is rare is apart and mostly absent (`partial`,
+`aliases`, `authentication`, `welcome`, `deferred`); what is left is looked at for each read, packet
+or write, and an object of its own for the output, say, would cost each frame one more step and each
+idle connection 50 bytes.
 """
 
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from mhub.core import frames
-from mhub.core.journal import AckTracker, DeferredFrame
+from mhub.core.aliases import TopicAliases
+from mhub.core.authentication import Authentication
+from mhub.core.journal import AckTracker, DeferredFrame, Waiter
 from mhub.core.limits import Limits
-from mhub.core.ports import Exchange, Outlet
-from mhub.core.timers import Timed
+from mhub.core.ports import Outlet
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
 from mhub.wire.errors import ProtocolFault
@@ -90,7 +96,26 @@ class Welcome:
         self.answer = answer  # properties of the CONNACK
 
 
-class Connection(Timed):
+class Partial:
+    """What was read and not handled: the beginning of a packet, or all that was put off."""
+
+    def __init__(self, data: bytes, needed: int) -> None:
+        self.data = bytearray(data)
+        self.needed = needed  # bytes until it is worth looking again
+        self.progress = 0  # bytes of it that have counted as a sign of life
+
+    def is_due(self) -> bool:
+        return len(self.data) >= self.needed
+
+    def has_progress(self) -> bool:
+        """Whether so much has come since the last time that its sender is alive."""
+        if len(self.data) - self.progress < PROGRESS:
+            return False
+        self.progress = len(self.data)
+        return True
+
+
+class Connection(Waiter):
     def __init__(self, hub: "Hub", outlet: Outlet, allowed: Limits, now: float) -> None:
         super().__init__()
         self.hub = hub
@@ -103,15 +128,12 @@ class Connection(Timed):
         self.state = NEW
         self.session: Session | None = None
         self.client_id = ""
-        self.connected_at = now
-        self.heard_at = now
+        self.received_at = now
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size
         self.max_packet_out = UNLIMITED
         self.problem_info = True
-        self.partial: bytearray | None = None  # the beginning of a packet
-        self.needed = 0  # bytes until it is worth looking again
-        self.progress = 0  # bytes of it that have counted as a sign of life
+        self.partial: Partial | None = None
         self.out: list[bytes] = []
         self.large = False  # something in `out` is too large to be copied
         self.out_bytes = 0  # of the messages in `out`
@@ -126,15 +148,11 @@ class Connection(Timed):
         self.paused = False
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn
-        self.aliases_in: dict[int, bytes] | None = None
-        self.aliases_out: dict[str, int] | None = None
-        self.max_aliases_out = 0
-        self.exchange: Exchange | None = None
-        self.pending: kinds.Connect | None = None  # the CONNECT while AUTHENTICATING
+        self.aliases: TopicAliases | None = None
+        self.authentication: Authentication | None = None  # None: it is not the enhanced one
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
         self.epoch = 0  # of the claim that the CONNECT made, on the cluster's clock
         self.untold = False  # it may not know yet that its session was gone
-        self.auth_method = ""
         hub.wheel.arm(self, now + allowed.connect_timeout_s)
 
     # Bytes in
@@ -147,16 +165,16 @@ class Connection(Timed):
         if self.untold and self.state == READY:
             self.untold = False  # it goes on, so it has read the CONNACK
             self.owner().lose_state(False)
-        if self.partial is not None:
-            self.partial += data
+        partial = self.partial
+        if partial is not None:
+            partial.data += data
             if self.stalled or self.state == WAITING:
                 return
-            if len(self.partial) < self.needed:
-                if len(self.partial) - self.progress >= PROGRESS:
-                    self.progress = len(self.partial)
-                    self.heard_at = now
+            if not partial.is_due():
+                if partial.has_progress():
+                    self.received_at = now
                 return
-            data = bytes(self.partial)
+            data = bytes(partial.data)
             self.partial = None
         self._handle(data)
 
@@ -190,8 +208,9 @@ class Connection(Timed):
                     needed = end - pos
                     break
                 if first >> 4 == kinds.PUBLISH and self.state == READY:
-                    if hub.behind and first & 0x07:  # QoS 1, QoS 2 or retained: it would be stored
-                        hub.stall(self)
+                    # QoS 1, QoS 2 or retained: it would be stored.
+                    if hub.storage.behind and first & 0x07:
+                        hub.storage.stall(self)
                         self._pause()
                         break
                     hub.publishing.publish(self, data, first, body, end)
@@ -202,11 +221,9 @@ class Connection(Timed):
             hub.stats.protocol_errors += 1
             self.fail(fault.reason, fault.text)
         if pos:
-            self.heard_at = hub.now
+            self.received_at = hub.now
         if pos < size and self.state != CLOSED:
-            self.partial = bytearray(data[pos:] if pos else data)
-            self.needed = needed
-            self.progress = 0
+            self.partial = Partial(data[pos:] if pos else data, needed)
 
     def _check_length(self, data: bytes, pos: int, body: int, end: int) -> None:
         """What is asked of a longer packet before it is waited for."""
@@ -354,7 +371,7 @@ class Connection(Timed):
             return
         if self.deferred is None:
             self.deferred = deque()
-            self.hub.holding[self] = True
+            self.hub.storage.holding[self] = True
         self.deferred.append(deferred)
         if deferred.tracker is not None:
             deferred.tracker.waiter = self
@@ -365,7 +382,7 @@ class Connection(Timed):
         """Nothing may leave before a batch is safe."""
         if until > self.hub.durable:
             self.output_held_until = until
-            self.hub.holding[self] = True
+            self.hub.storage.holding[self] = True
 
     def release(self) -> None:
         """Let go what need not wait any more."""
@@ -389,7 +406,7 @@ class Connection(Timed):
             if self.paused and len(deferred) < DEFERRED_MOST // 2:
                 self.hub.continue_later(self)
         if self.deferred is None and not self.output_held_until:
-            self.hub.holding.pop(self, None)
+            self.hub.storage.holding.pop(self, None)
 
     def _mark_dirty(self) -> None:
         """There is output: the end of the turn writes it."""
@@ -435,11 +452,18 @@ class Connection(Timed):
             follows = len(payload)
             payload = b""
         later = after > self.hub.durable or (after != 0 and self.deferred is not None)
-        frame = (
-            frames.frame_v3(self, message, first, pid, payload, follows)
-            if self.version < V5
-            else frames.frame_v5(self, message, first, pid, ids, payload, follows, later)
-        )
+        topic = None
+        if self.limits.mount_point:
+            topic = frames.unmounted(self.limits.mount_point, message)
+        if self.version < V5:
+            frame = frames.frame_v3(message, topic, first, pid, payload, follows)
+        else:
+            now = self.hub.now
+            aliases = None if later else self.aliases  # none may begin with what leaves later
+            most = self.max_packet_out
+            frame = frames.frame_v5(
+                message, topic, first, pid, ids, payload, follows, now, aliases, most
+            )
         stats = self.hub.stats
         if len(frame) + follows > self.max_packet_out:
             stats.dropped_too_large += 1
@@ -507,24 +531,25 @@ class Connection(Timed):
         self._read_on()
         self.flush()
         if self.session is not None:
-            self.session.pump(self.hub.portion)
+            self.session.drain_queue(self.hub.portion)
 
     def proceed(self, now: float) -> None:
         """Go on with what an earlier turn left: bytes not yet handled, messages not yet sent."""
         self.hub.now = now
         if self.state == CLOSED or self.state == WAITING:
             return
-        if self.partial is not None and len(self.partial) >= self.needed and not self.stalled:
-            data = bytes(self.partial)
+        partial = self.partial
+        if partial is not None and partial.is_due() and not self.stalled:
+            data = bytes(partial.data)
             self.partial = None
             self._handle(data)
         self._read_on()
         if self.session is not None:
-            self.session.pump(self.hub.portion)
+            self.session.drain_queue(self.hub.portion)
 
     def _read_on(self) -> None:
         """Resume reading, unless bytes that were read still wait, or replies do."""
-        put_off = self.partial is not None and len(self.partial) >= self.needed
+        put_off = self.partial is not None and self.partial.is_due()
         deferred = self.deferred is not None and len(self.deferred) >= DEFERRED_MOST
         if (
             self.paused
@@ -550,7 +575,7 @@ class Connection(Timed):
         if self.state != READY:
             self.hub.admission.refuse(self, reason, text)
         elif self.version == V5:
-            reference = self.hub.reference if reason in reasons.ELSEWHERE else ""
+            reference = self.hub.reference(reason)
             last = encode.disconnect(reason, text, self.max_packet_out, reference)
             if len(last) <= self.max_packet_out:
                 self.write(last)
@@ -589,7 +614,7 @@ class Connection(Timed):
                 if deferred.tracker is not None:
                     deferred.tracker.waiter = None
             self.deferred = None
-        self.hub.holding.pop(self, None)
+        self.hub.storage.holding.pop(self, None)
         self.partial = None
         if ready:
             self.hub.detach(self)
@@ -612,12 +637,12 @@ class Connection(Timed):
         if not self.keepalive_s:
             return 0.0
         if self.stalled or (self.deferred is not None and len(self.deferred) >= DEFERRED_MOST):
-            self.heard_at = now  # it is not read from, so it cannot be heard
-        deadline = self.heard_at + 1.5 * self.keepalive_s
+            self.received_at = now  # it is not read from, so nothing can come
+        deadline = self.received_at + 1.5 * self.keepalive_s
         if deadline > now:
             return deadline
         self.hub.stats.keepalive_timeouts += 1
         self.fail(  # [MQTT-3.1.2-22]
-            reasons.KEEP_ALIVE_TIMEOUT, f"nothing heard for {now - self.heard_at:.0f} s"
+            reasons.KEEP_ALIVE_TIMEOUT, f"nothing received for {now - self.received_at:.0f} s"
         )
         return 0.0

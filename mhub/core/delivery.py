@@ -1,19 +1,40 @@
 """What makes a session get messages, and a message on its way to one."""
 
-from typing import TYPE_CHECKING
-
-from mhub.core.records import DeliveryRecord
+from mhub.core.records import DeliveryRecord, Row, SessionRecord, publish_of
 from mhub.core.shared import Group
+from mhub.core.timers import Timed
 from mhub.wire.publish import Publish
 
-if TYPE_CHECKING:
-    from mhub.core.session import Session
+
+class Subscriber(Timed):
+    """A session, as far as those need to know it that route messages to it, or store them."""
+
+    def __init__(self, client_id: str) -> None:
+        super().__init__()
+        self.client_id = client_id
+        self.sid = 0  # its number in the store; 0: it is not there
+        self.last_seq = 0  # of its deliveries in the store
+
+    def is_connected(self) -> bool:
+        raise NotImplementedError
+
+    def ready(self) -> bool:
+        """Whether a QoS 1 message would leave at once."""
+        raise NotImplementedError
+
+    def deliver(self, message: Publish, qos: int, subscription: "Subscription") -> None:
+        """Take a message over: send it now, or keep it as long as it takes."""
+        raise NotImplementedError
+
+    def record(self, clock_offset_s: float) -> SessionRecord:
+        """What the store has of it, its times in those of the day."""
+        raise NotImplementedError
 
 
 class Subscription:
     """One session's interest in one filter (or, for overlapping ones, in one topic)."""
 
-    def __init__(self, session: "Session", topic_filter: str, share: str) -> None:
+    def __init__(self, session: Subscriber, topic_filter: str, share: str) -> None:
         self.session = session
         self.topic_filter = topic_filter  # without $share/NAME/
         self.share = share  # NAME, or ""
@@ -54,5 +75,22 @@ class Delivery:
         self.group: Group | None = None
         self.released = False  # QoS 2: PUBREC came, PUBREL is out
         self.counted = False  # its PUBLISH went out on this connection: it takes a place
-        self.fed = False  # a retained message, for a new subscription
         self.record: DeliveryRecord | None = None  # what the store has of it
+
+    def size_bytes(self) -> int:
+        return len(self.message.payload) + len(self.message.topic_data)
+
+
+def delivery_of(
+    row: Row, clock_offset_s: float, subscriptions: dict[str, Subscription]
+) -> Delivery:
+    """A delivery as it was stored or transferred; ValueError if that is damaged."""
+    record = row.record
+    delivery = Delivery(publish_of(row.body, clock_offset_s), record.qos, record.retain, record.ids)
+    delivery.released = record.released
+    if record.share:
+        for subscription in subscriptions.values():
+            group = subscription.group
+            if group is not None and group.full_name == record.share:
+                delivery.group = group
+    return delivery

@@ -9,20 +9,18 @@ from typing import TYPE_CHECKING
 from mhub.wire.topics import has_wildcard
 
 if TYPE_CHECKING:
-    from mhub.core.delivery import Subscription
-    from mhub.core.peer import Peer
-    from mhub.core.session import Session
-    from mhub.core.shared import Group
+    from mhub.core.delivery import Subscriber, Subscription
+    from mhub.core.shared import Group, RemoteNode
 
 
 class Leaf:
     """Who subscribed to one filter."""
 
     def __init__(self) -> None:
-        self.subscriptions: dict[Session, Subscription] = {}
+        self.subscriptions: dict[Subscriber, Subscription] = {}
         self.groups: dict[str, Group] | None = None
         self.lasting = 0  # subscriptions that outlive their connections
-        self.peers: list[Peer] | None = None  # nodes with subscribers
+        self.peers: list[RemoteNode] | None = None  # nodes with subscribers
 
     def empty(self) -> bool:
         return not self.subscriptions and not self.groups and self.peers is None

@@ -1,8 +1,8 @@
-"""The cluster's clock: later events have higher stamps, on whichever node they happen.
+"""The cluster's clock: later events have higher timestamps, on whichever node they happen.
 
 A hybrid logical clock: the time since 1970 in units of 1/4096 ms, then a mark of the node.  It
-follows the time of day, but never goes back, and is always ahead of every stamp it has seen.  So
-what a node does because of something that it was told is later than that, however wrong the
+follows the time of day, but never goes back, and is always ahead of every timestamp it has seen.
+So what a node does because of something that it was told is later than that, however wrong the
 clocks of the machines are.  Clients go from node to node in less than a millisecond: where the
 clocks agree, that fine is the order of their CONNECTs.
 """
@@ -16,22 +16,34 @@ LOW_BITS: Final = FRACTION_BITS + MARK_BITS
 UNITS: Final = 1000.0 * (1 << FRACTION_BITS)
 STEP: Final = 1 << MARK_BITS
 
+NOTE: Final = "clock"
+"""The note with a timestamp that none before the next restart reaches."""
+
+AHEAD: Final = 10_000 << LOW_BITS
+"""Ten seconds: so rarely is it noted."""
+
 
 class Clock:
-    """Stamps fit into 62 bits: small integers, also in the compiled build."""
+    """Timestamps fit into 62 bits: small integers, also in the compiled build."""
 
-    def __init__(self, node: str, epoch: float) -> None:
-        self.epoch = epoch  # the hub's clock plus this is the time of day
-        self.mark = crc32(node.encode("utf-8")) & (STEP - 1)  # no two nodes give the same stamp
+    def __init__(self, node: str, offset_s: float) -> None:
+        self.offset_s = offset_s  # the hub's clock plus this is the time of day
+        self.mark = crc32(node.encode("utf-8")) & (STEP - 1)  # no two nodes give the same timestamp
         self.last = self.mark
+        self.reserved = 0  # as the store has it
 
-    def stamp(self, now: float) -> int:
-        """A stamp that is higher than all so far."""
-        wall = int((now + self.epoch) * UNITS) << MARK_BITS | self.mark
+    def timestamp(self, now: float) -> int:
+        """A timestamp that is higher than all so far."""
+        wall = int((now + self.offset_s) * UNITS) << MARK_BITS | self.mark
         self.last = wall if wall > self.last else self.last + STEP
         return self.last
 
-    def saw(self, stamp: int) -> None:
-        """A stamp of another node came: ours are higher from now on."""
-        if stamp > self.last:
-            self.last = stamp - stamp % STEP + self.mark
+    def reserve(self) -> int:
+        """A timestamp to note: none is reached until the next one is."""
+        self.reserved = self.last + AHEAD
+        return self.reserved
+
+    def saw(self, timestamp: int) -> None:
+        """A timestamp of another node came: ours are higher from now on."""
+        if timestamp > self.last:
+            self.last = timestamp - timestamp % STEP + self.mark

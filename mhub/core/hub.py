@@ -8,7 +8,10 @@ One turn of the world around it:
     hub.tick(now)                  a few times a second: keep-alive, expiry, delayed wills, $SYS
 
 With a store there is a journal: flush() hands what has gathered there to the journal writer, and
-committed() tells that it is safe, which lets go the replies that waited (`mhub.core.journal`).
+`mhub.core.storage` is told when it is safe, which lets go the replies that waited.
+
+The hub has more attributes than other classes: a dozen are the owners of one concern each, and what
+each message touches (now, work, dirty, durable, journal) is one step away, not two.
 """
 
 from collections.abc import Callable
@@ -18,24 +21,22 @@ from mhub.core.admission import Admission
 from mhub.core.connection import Connection
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
-from mhub.core.peer import Peer
+from mhub.core.outgoing import QueueTotal
 from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, Events, JournalWriter
 from mhub.core.publishing import Publishing
-from mhub.core.records import Row
+from mhub.core.redistribution import redistribute
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
 from mhub.core.shared import Group
 from mhub.core.stats import Stats
+from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
 from mhub.wire import reasons
 from mhub.wire.publish import Publish
-
-LOAD_BYTES: Final = 4 * 1024 * 1024
-"""So much of a queue comes back from the store at a time, at most."""
 
 NO_GROUPS: Final[list[Group]] = []
 
@@ -58,6 +59,14 @@ class HubSettings:
         self.version = ""
 
 
+class Redirect:
+    """Clients go elsewhere, since this node leaves the cluster."""
+
+    def __init__(self, reference: str) -> None:
+        self.reference = reference  # where to; "": anywhere else
+        self.reason = reasons.SERVER_MOVED if reference else reasons.USE_ANOTHER_SERVER
+
+
 class Hub:
     def __init__(
         self, settings: HubSettings, events: Events, token: Callable[[], str], now: float
@@ -77,23 +86,14 @@ class Hub:
         self.subscribing = Subscribing(self)
         self.authorizer: Authorizer | None = None
         self.journal: Journal | None = None
-        self.writer: JournalWriter | None = None
         self.peers: Peers | None = None
-        self.source: Peer | None = None  # whose message is at hand; None: of a client here
-        self.source_controls = ""  # of a copy: what the control records in front of it say
-        self.store_state = "none"
+        self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
-        self.behind = False  # the store does not keep up
-        self.holding: dict[Connection, bool] = {}  # those with output that waits for the store
-        self.stalled: list[Connection] = []  # those whose messages wait for it
-        self.starving: list[Session] = []  # those that wait for messages from it
         self.sessions: dict[str, Session] = {}
-        self.queued_bytes = 0
-        self.max_queued_bytes_total = settings.max_queued_bytes_total
+        self.queues = QueueTotal(settings.max_queued_bytes_total)
         self.connected = 0
         self.stopping = False
-        self.leaving = 0  # why no client may come: use another server, or it has moved
-        self.reference = ""  # and where that is
+        self.redirect: Redirect | None = None  # no client may come, and those here were sent away
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
         self.dismissed: list[tuple[Connection, int, str]] = []
@@ -109,11 +109,15 @@ class Hub:
         self.work = 0
         while True:
             if self.journal is not None:
-                self._store(self.journal)
+                self.storage.send(self.journal)
             if not self.dirty and not self.dismissed:
-                if self.peers is not None:
-                    self.peers.flush()
-                return
+                if self.peers is None:
+                    return
+                self.peers.flush()
+                # Sessions that migrate may have gone on, with something to store or to send.
+                if not self.dirty and not self.dismissed and not self.storage.can_send():
+                    return
+                continue
             self._dismiss()
             dirty = self.dirty
             self.dirty = []
@@ -186,13 +190,13 @@ class Hub:
 
     def keep_in(self, writer: JournalWriter, journal: Journal) -> None:
         """From now on, what has to outlive the process goes there."""
-        self.writer = writer
+        self.storage.writer = writer
         self.journal = journal
 
     def join(self, peers: Peers) -> None:
         """From now on, this hub is one of several."""
         self.peers = peers
-        self.router.peers = peers
+        self.router.table = peers.table
         self.retained.count_for_peers()
 
     def require_journal(self) -> Journal:
@@ -204,87 +208,6 @@ class Hub:
     def mark(self, session: Session) -> int:
         """The batch to wait for before a session is promised anything; 0: none."""
         return self.journal.mark() if self.journal is not None and session.sid else 0
-
-    def _store(self, journal: Journal) -> None:
-        """Give the next batch to the store, if that has done with the one before."""
-        writer = self.writer
-        assert writer is not None
-        while journal.under_way is None and journal.batch.urgent:
-            batch = journal.take()
-            if batch.worth_storing():
-                writer.commit(batch)
-            else:
-                self.committed()
-        if not self.behind and journal.behind():
-            self.behind = True
-            self.stats.store_behind += 1
-
-    def committed(self) -> None:
-        """The batch that was under way is safe; the caller ends the turn with flush()."""
-        journal = self.require_journal()
-        batch = journal.under_way
-        assert batch is not None
-        journal.under_way = None
-        self.durable = batch.number
-        for message in batch.messages:
-            message.body = b""  # the store has it
-        for record in batch.deliveries:
-            record.body = b""
-        for connection in list(self.holding):
-            connection.release()
-        if self.behind and not journal.behind():
-            self.behind = False
-            stalled = self.stalled
-            self.stalled = []
-            for connection in stalled:
-                connection.stalled = False
-                self.continue_later(connection)
-        starving = self.starving
-        self.starving = []
-        for session in starving:
-            self.load(session)
-
-    def stall(self, connection: Connection) -> None:
-        """Its messages wait until the store has caught up."""
-        if not connection.stalled:
-            connection.stalled = True
-            self.stalled.append(connection)
-
-    def load(self, session: Session) -> None:
-        """Ask for the next messages of a queue; loaded() brings them."""
-        assert self.writer is not None
-        self.writer.load(session, session.tail_seq, session.portion(), LOAD_BYTES)
-
-    def loaded(self, session: Session, rows: list[Row], now: float) -> None:
-        self.now = now
-        if not session.sid:
-            return
-        if session.stale_load:
-            session.stale_load = False
-            session.loading = False
-            if not session.frozen:
-                session.refill()
-            return
-        if session.frozen:
-            session.loading = False
-            if self.peers is not None:
-                self.peers.neighbours.loaded(session, rows)
-            return
-        journal = self.require_journal()
-        if rows:
-            session.loading = False
-            session.take_back(rows)
-            session.pump(self.portion)
-            session.refill()
-        elif journal.is_pending():
-            self.starving.append(session)  # they are on their way to the store
-            journal.hurry()
-        else:
-            self.events.crashed(
-                f"the queue of {session.client_id!r}",
-                LookupError(f"{session.spilled} messages are not in the store any more"),
-            )
-            session.give_up_spilled()
 
     # Messages
 
@@ -299,7 +222,7 @@ class Hub:
         peers = self.peers
         if peers is not None and not route.reserved:
             if message.retain:
-                message.stamp = peers.clock.stamp(self.now)
+                message.hlc = peers.clock.timestamp(self.now)
             if message.retain or route.peers is not None or route.groups:
                 peers.forward(message, route)
         self._deliver(message, route, route.groups)
@@ -310,8 +233,8 @@ class Hub:
         route = self.router.find(message.topic_data)
         message.topic = route.topic
         message.topic_field = route.topic_field
-        if message.stamp and self.peers is not None:
-            self.peers.clock.saw(message.stamp)
+        if message.hlc and self.peers is not None:
+            self.peers.clock.saw(message.hlc)
         if plain:
             self._deliver(message, route, NO_GROUPS)
         elif message.retain:
@@ -359,11 +282,11 @@ class Hub:
             message.frame_v5 = None
 
     def _retain(self, message: Publish, route: Route) -> None:
-        if message.stamp and not self.retained.newer(message):
+        if message.hlc and not self.retained.newer(message):
             return  # another node knows of a later one
         self.retained.store(message)
         journal = self.journal
-        if message.stamp and not message.payload:
+        if message.hlc and not message.payload:
             tombstone = self.retained.put_tombstone(message, self.now)
             if journal is not None:
                 journal.retain(tombstone, True)
@@ -388,14 +311,14 @@ class Hub:
         if will is None or self.stopping:
             return
         session.will = None
-        session.will_at = 0.0
         if session.sid:
             self.require_journal().session(session)
-        if will.expiry_s >= 0:
-            will.expires_at = self.now + will.expiry_s
-        will.sender = session.client_id
+        message = will.message
+        if message.expiry_s >= 0:
+            message.expires_at = self.now + message.expiry_s
+        message.sender = session.client_id
         self.stats.wills_published += 1
-        self.publish(will, self.router.find(will.topic_data))
+        self.publish(message, self.router.find(message.topic_data))
 
     # Sessions
 
@@ -428,7 +351,8 @@ class Hub:
         session.mount = connection.limits.mount_point
         session.connection = connection
         session.ends_at = 0.0
-        session.will_at = 0.0
+        if session.will is not None:
+            session.will.due_at = 0.0
         self.wheel.disarm(session)
         connection.session = session
         self.connected += 1
@@ -441,7 +365,7 @@ class Hub:
         session = Session(self, client_id, limits)
         self.sessions[client_id] = session
         if self.peers is not None:
-            session.last_pid = self.peers.first_pid(client_id)
+            session.inflight.last_pid = self.peers.first_pid(client_id)
         return session
 
     def detach(self, connection: Connection) -> None:
@@ -450,26 +374,28 @@ class Hub:
         if session is None or session.connection is not connection:
             return
         session.connection = None
-        session.resend = None
+        session.inflight.resend = None
         self.connected -= 1
         self._regroup(session)
         expiry_s = session.expiry_s
-        if session.will is not None:
-            if (session.will_delay_s == 0 and not self.stopping) or expiry_s == 0:
+        will = session.will
+        if will is not None:
+            if (will.delay_s == 0 and not self.stopping) or expiry_s == 0:
                 self.publish_will(session)
             else:
-                session.will_at = self.now + min(session.will_delay_s, expiry_s)
+                will.due_at = self.now + min(will.delay_s, expiry_s)
         if expiry_s == 0:
             self.end_session(session)
             return
         if expiry_s != NEVER:
             session.ends_at = self.now + expiry_s
         if self.peers is not None:
-            self.peers.own(session.client_id, self.peers.own_epoch(session.client_id), False)
+            table = self.peers.table
+            table.own(session.client_id, table.own_epoch(session.client_id), False)
         if session.sid:
             self.require_journal().session(session)
-        session.hand_over(None, False)
-        deadline = session.will_at or session.ends_at
+        redistribute(session, None, False)
+        deadline = session.deadline()
         if deadline:
             self.wheel.arm(session, deadline)
 
@@ -478,7 +404,7 @@ class Hub:
         if self.peers is not None and session.shares:
             for subscription in session.subscriptions.values():
                 if subscription.group is not None:
-                    self.peers.group_changed(subscription.group)
+                    self.peers.table.group_changed(subscription.group)
 
     def end_session(self, session: Session) -> None:
         """Forget a session; a will that was still delayed goes out now."""
@@ -488,8 +414,8 @@ class Hub:
             self.router.remove(subscription)
         session.subscriptions = {}
         self.wheel.disarm(session)
-        session.hand_over(None, True)
-        self.queued_bytes -= session.queued_bytes
+        redistribute(session, None, True)
+        session.forget_queue()
         session.lose_state(False)
         if session.sid:
             self.require_journal().ended(session)
@@ -500,14 +426,19 @@ class Hub:
 
     # The end
 
+    def reference(self, reason: int) -> str:
+        """The server that a client is told of with this reason."""
+        redirect = self.redirect
+        return redirect.reference if redirect is not None and reason in reasons.ELSEWHERE else ""
+
     def evacuate(self, reference: str) -> int:
         """Send all clients elsewhere; their sessions stay for now.  How many clients it were."""
-        self.reference = reference
-        self.leaving = reasons.SERVER_MOVED if reference else reasons.USE_ANOTHER_SERVER
+        redirect = Redirect(reference)
+        self.redirect = redirect
         sent = 0
         for session in list(self.sessions.values()):
             if session.connection is not None:
-                session.connection.fail(self.leaving, "this node is leaving the cluster")
+                session.connection.fail(redirect.reason, "this node is leaving the cluster")
                 sent += 1
         return sent
 

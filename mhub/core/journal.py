@@ -24,19 +24,31 @@ from mhub.core.records import (
     SessionRecord,
     SubscriptionRecord,
 )
+from mhub.core.timers import Timed
 from mhub.wire.primitives import read_varint
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
-    from mhub.core.connection import Connection
-    from mhub.core.delivery import Delivery, Subscription
-    from mhub.core.session import Session
+    from mhub.core.delivery import Delivery, Subscriber, Subscription
 
 PEER: Final = "\0peer/"
-"""The line to a peer is kept like a session, under a client id that no client can have."""
+"""The channel to a peer is kept like a session, under a client id that no client can have."""
+
+FULL: Final = 4000
+FULL_BYTES: Final = 8 * 1024 * 1024
+"""Rows and bytes from which on a batch that waits should not grow.  A store takes 10,000 rows in
+some 30 ms, on a busy machine in ten times that, and clients may have to wait for them."""
 
 OVERHEAD: Final = 200
 """Bytes that a record takes besides its message, about."""
+
+
+class Waiter(Timed):
+    """A connection, as far as those need to know it for whom its deferred frames wait."""
+
+    def release(self) -> None:
+        """Let go what need not wait any more."""
+        raise NotImplementedError
 
 
 class AckTracker:
@@ -47,7 +59,13 @@ class AckTracker:
         self.batch = 0  # when this one is safe
         self.unsettled = 0  # or when none of its deliveries is left
         self.record: MessageRecord | None = None  # if it was stored once for several
-        self.waiter: Connection | None = None  # the sender's, that waits
+        self.waiter: Waiter | None = None  # the sender's, that waits
+
+    def arrived(self) -> None:
+        """One peer less to wait for."""
+        self.remote -= 1
+        if self.remote == 0 and self.waiter is not None:
+            self.waiter.release()
 
     def free(self, durable: int) -> bool:
         return self.remote == 0 and (self.unsettled == 0 or self.batch <= durable)
@@ -69,8 +87,8 @@ class DeferredFrame:
 
 
 class Journal:
-    def __init__(self, epoch: float, window: int, max_pending_bytes: int) -> None:
-        self.epoch = epoch  # the hub's clock plus this is the time of day
+    def __init__(self, clock_offset_s: float, window: int, max_pending_bytes: int) -> None:
+        self.clock_offset_s = clock_offset_s  # the hub's clock plus this is the time of day
         self.window = window  # messages of a queue that are held in memory
         self.max_pending_bytes = max_pending_bytes
         self.batch = Batch(1)
@@ -110,16 +128,24 @@ class Journal:
     def behind(self) -> bool:
         return self.pending_bytes() > self.max_pending_bytes
 
+    def is_full(self) -> bool:
+        """Whether a batch is under way, and the next one is large already."""
+        batch = self.batch
+        if self.under_way is None:
+            return False
+        rows = len(batch.deliveries) - batch.dead + len(batch.changes) + len(batch.removals)
+        return rows >= FULL or batch.size_bytes >= FULL_BYTES
+
     # Deliveries
 
-    def add(self, session: "Session", delivery: "Delivery") -> None:
+    def add(self, session: "Subscriber", delivery: "Delivery") -> None:
         """A message for a session to keep."""
         session.last_seq += 1
         self._add(session.sid, session.last_seq, delivery)
         if delivery.group is not None and delivery.record is not None:
             delivery.record.share = delivery.group.full_name
 
-    def adopt(self, session: "Session", row: Row) -> None:
+    def adopt(self, session: "Subscriber", row: Row) -> None:
         """A queued message that another store had."""
         session.last_seq += 1
         batch = self.batch
@@ -134,12 +160,12 @@ class Journal:
         batch.size_bytes += OVERHEAD + len(row.body)
         batch.urgent = True
 
-    def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", spoken: str) -> None:
-        """A message for a peer to keep; all of its line comes back at the start."""
+    def keep_for_peer(self, sid: int, n: int, delivery: "Delivery", addressed: str) -> None:
+        """A message for a peer to keep; all of its channel comes back at the start."""
         self._add(sid, n, delivery)
         record = delivery.record
         if record is not None:
-            record.share = spoken
+            record.share = addressed
             record.pid = 1  # as if in flight: so it is at hand when the hub starts
 
     def _add(self, sid: int, seq: int, delivery: "Delivery") -> None:
@@ -160,7 +186,7 @@ class Journal:
             shared.refs += 1
             record.mid = shared.mid
         else:
-            record.body = records.message(message, self.epoch)
+            record.body = records.message(message, self.clock_offset_s)
         batch.deliveries.append(record)
         batch.size_bytes += OVERHEAD + len(record.body)
         batch.urgent = True
@@ -172,7 +198,7 @@ class Journal:
         record = tracker.record
         if record is None:
             self.last_mid += 1
-            record = MessageRecord(self.last_mid, records.message(message, self.epoch))
+            record = MessageRecord(self.last_mid, records.message(message, self.clock_offset_s))
             record.batch = batch.number
             tracker.record = record
             batch.messages.append(record)
@@ -239,22 +265,22 @@ class Journal:
 
     # Everything else
 
-    def incoming(self, session: "Session", pid: int, waits: bool) -> None:
+    def incoming(self, session: "Subscriber", pid: int, waits: bool) -> None:
         """A QoS 2 packet id of the client's: taken, or free again."""
         self.batch.incoming[(session.sid, pid)] = waits
         self._grow(0)
 
-    def session(self, session: "Session") -> None:
+    def session(self, session: "Subscriber") -> None:
         """A session as it is now."""
         if session.sid == 0:
             self.last_sid += 1
             session.sid = self.last_sid
-        record = record_of(session, self.epoch)
+        record = session.record(self.clock_offset_s)
         self.batch.sessions[session.sid] = record
         self._grow(len(record.will))
 
-    def line(self, name: str) -> int:
-        """The number under which the line to a peer is kept."""
+    def open_channel(self, name: str) -> int:
+        """The number under which the channel to a peer is kept."""
         self.last_sid += 1
         record = SessionRecord(self.last_sid, PEER + name)
         record.expiry_s = NEVER
@@ -268,11 +294,11 @@ class Journal:
         self.batch.subscriptions[(sid, name)] = record
         self._grow(len(name))
 
-    def end_line(self, sid: int) -> None:
+    def end_channel(self, sid: int) -> None:
         self.batch.ended.append(sid)
         self._grow(0)
 
-    def ended(self, session: "Session") -> None:
+    def ended(self, session: "Subscriber") -> None:
         """A session is over, with all it had."""
         self.batch.ended.append(session.sid)
         self._grow(0)
@@ -284,13 +310,13 @@ class Journal:
         self.batch.subscriptions[(sid, name)] = record
         self._grow(len(name))
 
-    def unsubscribed(self, session: "Session", name: str) -> None:
+    def unsubscribed(self, session: "Subscriber", name: str) -> None:
         self.batch.subscriptions[(session.sid, name)] = None
         self._grow(0)
 
     def retain(self, message: Publish, kept: bool) -> None:
         """The retained message of a topic changed: to this one, or to none."""
-        body = records.message(message, self.epoch) if kept else b""
+        body = records.message(message, self.clock_offset_s) if kept else b""
         self.batch.retained[message.topic] = body
         self._grow(len(body))
         tracker = tracker_of(message)
@@ -309,23 +335,6 @@ class Journal:
     def _grow(self, size: int) -> None:
         self.batch.size_bytes += OVERHEAD + size
         self.batch.urgent = True
-
-
-def record_of(session: "Session", epoch: float) -> SessionRecord:
-    """A session without subscriptions and messages; `epoch` makes the hub's time that of day."""
-    record = SessionRecord(session.sid, session.client_id)
-    record.username = session.username
-    record.listener = session.listener
-    record.mount = session.mount
-    record.expiry_s = session.expiry_s
-    record.epoch = session.epoch
-    record.began = session.began
-    record.ends_at = session.ends_at + epoch if session.ends_at else 0.0
-    if session.will is not None:
-        record.will = records.message(session.will, epoch)
-        record.will_delay_s = session.will_delay_s
-        record.will_at = session.will_at + epoch if session.will_at else 0.0
-    return record
 
 
 def subscription_record(sid: int, name: str, subscription: "Subscription") -> SubscriptionRecord:

@@ -53,3 +53,14 @@ class Limits:
     allow_keepalive_off: bool = True
     max_session_expiry_s: int = NEVER
     session_expiry_v3_s: int = NEVER
+
+
+class PeerLimits:
+    """What may be on its way to another node of the cluster, and wait for it."""
+
+    def __init__(self) -> None:
+        self.window_bytes = 4 * 1024 * 1024
+        self.max_queued_messages = 100_000
+        self.max_queued_bytes = 64 * 1024 * 1024
+        self.max_queued_bytes_qos0 = 8 * 1024 * 1024
+        self.refuse_when_full = True

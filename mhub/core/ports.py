@@ -1,14 +1,18 @@
-"""What the core needs from the world, as narrow protocols given to it when it is built."""
+"""What the core needs from the world, as narrow protocols given to it when it is built.
 
-from typing import TYPE_CHECKING, Final, Protocol
+Authentication methods are one more such need: `mhub.core.authentication`.
+"""
+
+from typing import TYPE_CHECKING, Protocol
 
 from mhub.core.records import Batch, Row
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:
+    from mhub.core.channel_records import Entry
     from mhub.core.connection import Connection
     from mhub.core.delivery import Subscription
-    from mhub.core.peer import Entry, Peer
+    from mhub.core.peer import Peer
     from mhub.core.session import Session
 
 
@@ -45,10 +49,10 @@ class JournalWriter(Protocol):
     """The way to the store.  Both calls return at once."""
 
     def commit(self, batch: Batch) -> None:
-        """Make a batch safe, however often it has to be tried; then call Hub.committed()."""
+        """Make a batch safe, however often it has to be tried; then call Storage.committed()."""
 
     def load(self, session: "Session", after: int, most: int, most_bytes: int) -> None:
-        """Call Hub.loaded() with queued messages of a session that come behind seq `after`."""
+        """Call Storage.loaded() with queued messages of a session that come behind seq `after`."""
 
 
 class PeerOutlet(Protocol):
@@ -85,6 +89,12 @@ class Neighbours(Protocol):
     def turn(self) -> None:
         """Go on with the sessions that migrate."""
 
+    def session_numbers(self) -> dict[str, int]:
+        """How many sessions are in which state between nodes, for $SYS."""
+
+    def stored(self) -> None:
+        """Go on with frames that wait for the store."""
+
     def owned(self, peer: "Peer", client_id: str, value: int) -> None:
         """A peer has the session of a client, or claims it, or (0) does not any more."""
 
@@ -102,30 +112,3 @@ class Authorizer(Protocol):
     def publish(self, connection: "Connection", topic: str) -> int: ...
 
     def subscribe(self, connection: "Connection", topic_filter: str) -> int: ...
-
-
-CONTINUE: Final = 0
-SUCCESS: Final = 1
-FAILURE: Final = 2
-
-
-class Step:
-    """What one step of an authentication exchange came to."""
-
-    def __init__(self, outcome: int, data: bytes, username: str, text: str) -> None:
-        self.outcome = outcome
-        self.data = data  # for the client
-        self.username = username  # who it is, once outcome is SUCCESS
-        self.text = text  # why it failed, for the log
-
-
-class Exchange(Protocol):
-    """One client's enhanced authentication (MQTT 5, section 4.12)."""
-
-    def step(self, data: bytes) -> Step: ...
-
-
-class Method(Protocol):
-    """An authentication method: starts an exchange."""
-
-    def __call__(self) -> Exchange: ...

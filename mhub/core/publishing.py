@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
+from mhub.core.aliases import TopicAliases
 from mhub.core.connection import Connection
 from mhub.core.journal import AckTracker
 from mhub.wire import reasons
@@ -45,7 +46,7 @@ class Publishing:
             message.journaled = connection.owner().sid != 0
         if qos == 2 and not self._first_of_qos2(connection, message.pid, message.dup):
             after = hub.mark(connection.owner())
-            others = hub.peers.wait_for_lines() if hub.peers is not None else None
+            others = hub.peers.wait_for_channels() if hub.peers is not None else None
             connection.acknowledge(PUBREC, message.pid, 0, after, others)  # [MQTT-4.3.3-10]
             return
         reason = hub.may_publish(connection, route.topic, route.reserved)
@@ -116,17 +117,9 @@ class Publishing:
             raise ProtocolFault(
                 reasons.TOPIC_ALIAS_INVALID, f"topic alias {alias}, at most {most} are allowed"
             )
-        if message.topic_data:
-            if connection.aliases_in is None:
-                connection.aliases_in = {}
-            connection.aliases_in[alias] = message.topic_data
-            return
-        known = connection.aliases_in.get(alias) if connection.aliases_in is not None else None
-        if known is None:
-            raise ProtocolFault(
-                reasons.PROTOCOL_ERROR, f"neither a topic name nor a known alias ({alias})"
-            )
-        message.topic_data = known
+        if connection.aliases is None:
+            connection.aliases = TopicAliases()
+        connection.aliases.resolve(message)
 
     def release(self, connection: Connection, pid: int) -> None:
         """PUBREL: the packet id is free for a new message [MQTT-4.3.3-11, MQTT-4.3.3-12]."""

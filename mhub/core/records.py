@@ -43,8 +43,8 @@ EXPIRES_AT: Final = struct.Struct("<d")
 EXPIRES_AT_POS: Final = 14
 
 MARKED: Final = 8
-"""A flag beside QoS and retain: eight bytes that say nothing any more and the stamp of the cluster
-follow the head."""
+"""A flag beside QoS and retain: eight bytes that say nothing any more and the timestamp of the
+cluster follow the head."""
 
 MARKS_SIZE: Final = 16
 
@@ -119,7 +119,7 @@ MESSAGE: Final = Shape(MessageRecord, ("mid", NUMBER), ("body", BODY), ("refs", 
 
 
 class DeliveryRecord:
-    """A message on its way to one session; `seq` is its place in the session's line."""
+    """A message on its way to one session; `seq` is its place in the session's queue."""
 
     def __init__(self, sid: int, seq: int) -> None:
         self.sid = sid
@@ -241,13 +241,13 @@ class Contents:
         self.last_mid = 0
 
 
-def message(publish: Publish, epoch: float) -> bytes:
-    """A message as bytes; `epoch` is what turns the hub's clock into the time of day."""
-    expires_at = publish.expires_at + epoch if publish.expires_at else 0.0
+def message(publish: Publish, clock_offset_s: float) -> bytes:
+    """A message as bytes; `clock_offset_s` is what turns the hub's clock into the time of day."""
+    expires_at = publish.expires_at + clock_offset_s if publish.expires_at else 0.0
     marks = b""
     flags = publish.qos | (4 if publish.retain else 0)
-    if publish.stamp:
-        marks = u64(0) + u64(publish.stamp)
+    if publish.hlc:
+        marks = u64(0) + u64(publish.hlc)
         flags |= MARKED
     head = HEAD.pack(
         flags,
@@ -267,7 +267,7 @@ def message(publish: Publish, epoch: float) -> bytes:
     )
 
 
-def publish_of(body: bytes, epoch: float) -> Publish:
+def publish_of(body: bytes, clock_offset_s: float) -> Publish:
     """The message that message() made bytes of; ValueError if it did not."""
     if len(body) < HEAD_SIZE:
         raise ValueError("a stored message is cut off")
@@ -286,9 +286,9 @@ def publish_of(body: bytes, epoch: float) -> Publish:
     found.properties = body[properties_from:payload_from]
     found.expiry_s = expiry_s
     found.expiry_at = expiry_at
-    found.expires_at = expires_at - epoch if expires_at else 0.0
+    found.expires_at = expires_at - clock_offset_s if expires_at else 0.0
     if flags & MARKED:
-        found.stamp, _ = read_u64(body, HEAD_SIZE + 8)
+        found.hlc, _ = read_u64(body, HEAD_SIZE + 8)
     return found
 
 

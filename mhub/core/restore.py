@@ -3,14 +3,17 @@
 from collections.abc import Callable
 from typing import Final
 
+from mhub.core import hlc
+from mhub.core.channel_records import read_addressed
 from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.journal import PEER, Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
-from mhub.core.peer import Entry, Origin
-from mhub.core.peers import CLOCK, FILTER, SHARE, Peers
+from mhub.core.outgoing import OutgoingQueue
+from mhub.core.peers import ENDED, Peers
 from mhub.core.records import Contents, StoredSession, publish_of
-from mhub.core.session import STATE_LOST, Session
+from mhub.core.session import STATE_LOST, Session, Will
+from mhub.core.table import FILTER, SHARE
 from mhub.wire import properties
 from mhub.wire.topics import split_share
 
@@ -28,7 +31,8 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
     journal.last_sid = contents.last_sid
     journal.last_mid = contents.last_mid
     if hub.peers is not None:
-        hub.peers.clock.saw(int(contents.notes.get(CLOCK, 0)))
+        hub.peers.clock.saw(int(contents.notes.get(hlc.NOTE, 0)))
+        hub.peers.recall_channels(contents.notes.get(ENDED, ""))
     arriving = {
         int(text): name for name, text in contents.notes.items() if name.startswith(ARRIVING)
     }
@@ -40,28 +44,28 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             continue
         if stored.record.client_id.startswith(PEER):
             if hub.peers is not None:
-                _line(hub, hub.peers, stored, contents.notes, journal.epoch)
+                _channel(hub, hub.peers, stored, contents.notes, journal.clock_offset_s)
             continue
         session = revive(hub, stored, limits_of(stored.record.listener))
         session.sid = sid
         session.last_seq = stored.last_seq
         session.state_lost = STATE_LOST + session.client_id in contents.notes
         _put(hub, session)
-        if hub.peers is not None and hub.peers.sessions:
+        if hub.peers is not None and hub.peers.table.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)
-            session.last_pid = hub.peers.first_pid(session.client_id)
+            session.inflight.last_pid = hub.peers.first_pid(session.client_id)
             newest = hub.sessions[session.client_id]
-            hub.peers.own(session.client_id, newest.epoch, False)
+            hub.peers.table.own(session.client_id, newest.epoch, False)
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
-        _messages(session, stored, journal.epoch)
+        _messages(session, stored, journal.clock_offset_s)
         _deadlines(hub, session, stored, journal)
         if session.shares:
-            session.refill()  # so that others of its groups can take over
+            hub.storage.refill(session)  # so that others of its groups can take over
     for body in contents.retained:
         try:
-            message = publish_of(body, journal.epoch)
+            message = publish_of(body, journal.clock_offset_s)
         except ValueError as error:
             hub.events.crashed("a stored retained message", error)
             continue
@@ -71,7 +75,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.retained.recall_tombstone(message)
     if hub.peers is not None:
         hub.peers.notes = contents.notes
-        hub.peers.clock.saw(hub.retained.last_stamp())
+        hub.peers.clock.saw(hub.retained.last_hlc())
 
 
 def _put(hub: Hub, session: Session) -> None:
@@ -84,41 +88,26 @@ def _put(hub: Hub, session: Session) -> None:
     hub.sessions[session.client_id] = session
 
 
-def _line(
-    hub: Hub, peers: Peers, stored: StoredSession, notes: dict[str, str], epoch: float
+def _channel(
+    hub: Hub, peers: Peers, stored: StoredSession, notes: dict[str, str], clock_offset_s: float
 ) -> None:
     """A peer, with the messages that were kept for it and what its lasting sessions want."""
     name = stored.record.client_id[len(PEER) :]
-    life, _, reserved = notes.get("line/" + name, "").partition(" ")
-    heard = notes.get("heard/" + name, "")
-    peer = peers.recall(name, stored.record.sid, life or hub.token(), int(reserved or 0), heard)
-    peer.reserve()
-    for item in notes.get("early/" + name, "").split():
-        early_n, _, early_life = item.partition("/")
-        peer.early[int(early_n)] = early_life
+    peer = peers.recall(name, stored.record.sid, notes)
     for record in stored.subscriptions:
         kind = SHARE if record.name.startswith("$share/") else FILTER
         peers.learn_again(peer, kind + record.name)
     for row in stored.inflight:
         try:
-            message = publish_of(row.body, epoch)
+            message = publish_of(row.body, clock_offset_s)
+            entry = read_addressed(row.record.seq, message, row.record.share)
         except ValueError as error:
             hub.events.crashed(f"a stored message for node {name}", error)
             hub.require_journal().forget(row.record)
             continue
-        tracker = tracker_of(message)
-        tracker.unsettled = 1
-        kind, sender, node, life, n, controls, *names = row.record.share.split("\n")
-        entry = Entry(row.record.seq, message, kind == "+", names or None)
         entry.record = row.record
-        entry.is_control = kind == "!"
-        if kind == "=":
-            entry.direct, entry.epoch, entry.via = names[0], int(names[1]), "\n".join(names[2:])
-            entry.shares = None
-        message.sender = sender
-        if node:
-            entry.origin = Origin(node, life, int(n), controls)
-        peers.revive(peer, entry)
+        tracker_of(message).unsettled = 1
+        peer.outgoing.revive(entry)
 
 
 def revive(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
@@ -150,17 +139,17 @@ def revive(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
     return session
 
 
-def _messages(session: Session, stored: StoredSession, epoch: float) -> None:
+def _messages(session: Session, stored: StoredSession, clock_offset_s: float) -> None:
     # PUBRELs come again in the order of their PUBRECs, which is not known: in that of the messages.
     for row in stored.inflight:
-        delivery = session.revive(row, epoch)
+        delivery = session.hub.storage.revive(session, row, clock_offset_s)
         if delivery is not None:
-            session.inflight[row.record.pid] = delivery
+            session.inflight.deliveries[row.record.pid] = delivery
             if session.hub.peers is None:
-                session.last_pid = row.record.pid
-    session.spilled = stored.queued
-    session.queued_bytes = stored.queued_bytes
-    session.hub.queued_bytes += stored.queued_bytes
+                session.inflight.last_pid = row.record.pid
+    if stored.queued:
+        session.queue = OutgoingQueue(session.hub.queues)
+        session.queue.page_out(stored.queued, stored.queued_bytes)
 
 
 def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journal) -> None:
@@ -169,26 +158,23 @@ def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journ
     What is past already happens with the first tick: a will is published, a session ends.
     """
     record = stored.record
-    epoch = journal.epoch
+    clock_offset_s = journal.clock_offset_s
     if record.will:
         try:
-            session.will = publish_of(record.will, epoch)
+            session.will = Will(publish_of(record.will, clock_offset_s), record.will_delay_s)
         except ValueError as error:
             hub.events.crashed(f"the stored will of {record.client_id!r}", error)
     if session.will is not None:
-        session.will_delay_s = record.will_delay_s
         if record.will_at:
-            session.will_at = record.will_at - epoch
+            session.will.due_at = record.will_at - clock_offset_s
         else:
-            session.will_at = hub.now + min(record.will_delay_s, record.expiry_s)
+            session.will.due_at = hub.now + min(record.will_delay_s, record.expiry_s)
             journal.session(session)  # from now on, however often the broker ends meanwhile
     if record.ends_at:
-        session.ends_at = record.ends_at - epoch
+        session.ends_at = record.ends_at - clock_offset_s
     elif record.expiry_s != NEVER:
         session.ends_at = hub.now + record.expiry_s
         journal.session(session)
-    deadline = session.will_at or session.ends_at
-    if session.will_at and session.ends_at:
-        deadline = min(session.will_at, session.ends_at)
+    deadline = session.deadline()
     if deadline:
         hub.wheel.arm(session, deadline)

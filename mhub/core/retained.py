@@ -21,11 +21,11 @@ class Retained:
         self.size_bytes = 0
         self.tree: TopicTree[Publish] = TopicTree()
         self.expiring: dict[str, Publish] = {}
-        # In a cluster: what was erased and when, and for each bucket of topics a sum over what is
+        # In a cluster: what was erased and when, and for each bucket of topics a digest of what is
         # there, by which two nodes see where they differ.
         self.tombstones: dict[str, Publish] = {}
         self.tombstone_s = 86_400.0
-        self.sums: list[int] | None = None
+        self.digests: list[int] | None = None
 
     def __len__(self) -> int:
         return self.tree.size
@@ -97,16 +97,16 @@ class Retained:
         known = self.tree.get(message.topic)
         if known is None:
             known = self.tombstones.get(message.topic)
-        if known is None or message.stamp > known.stamp:
+        if known is None or message.hlc > known.hlc:
             return True
-        return message.stamp == known.stamp and message.payload > known.payload
+        return message.hlc == known.hlc and message.payload > known.payload
 
     def put_tombstone(self, message: Publish, now: float) -> Publish:
         """Remember that a topic was erased."""
         tombstone = Publish(message.topic_data, b"", 0, True)
         tombstone.topic = message.topic
         tombstone.topic_field = message.topic_field
-        tombstone.stamp = message.stamp
+        tombstone.hlc = message.hlc
         tombstone.expires_at = now + self.tombstone_s
         self._drop_tombstone(tombstone.topic)
         self.tombstones[tombstone.topic] = tombstone
@@ -118,8 +118,8 @@ class Retained:
         self.tombstones[tombstone.topic] = tombstone
         self._count(tombstone)
 
-    def last_stamp(self) -> int:
-        return max([message.stamp for message in self.known()], default=0)
+    def last_hlc(self) -> int:
+        return max([message.hlc for message in self.known()], default=0)
 
     def _drop_tombstone(self, topic: str) -> None:
         tombstone = self.tombstones.pop(topic, None) if self.tombstones else None
@@ -127,22 +127,22 @@ class Retained:
             self._count(tombstone)
 
     def count_for_peers(self) -> None:
-        """From now on, keep the sums."""
-        self.sums = [0] * BUCKETS
+        """From now on, keep the digests."""
+        self.digests = [0] * BUCKETS
         for message in self.known():
             self._count(message)
 
     def _count(self, message: Publish) -> None:
-        """A message into its bucket's sum, or out of it."""
-        sums = self.sums
-        if sums is not None and message.stamp:
-            sums[bucket_of(message.topic_data)] ^= (
-                message.stamp * ODD + crc32(message.topic_data)
+        """A message into its bucket's digest, or out of it."""
+        digests = self.digests
+        if digests is not None and message.hlc:
+            digests[bucket_of(message.topic_data)] ^= (
+                message.hlc * ODD + crc32(message.topic_data)
             ) & MASK
 
     def known(self) -> list[Publish]:
         """All that the cluster has to agree on: messages, and what was erased."""
-        return [m for m in self.tree.values() if m.stamp] + list(self.tombstones.values())
+        return [m for m in self.tree.values() if m.hlc] + list(self.tombstones.values())
 
 
 def bucket_of(topic_data: bytes) -> int:

@@ -9,29 +9,20 @@ through a tree of the cached topics; a storm of subscribers does not empty the c
 from typing import TYPE_CHECKING, Final
 
 from mhub.core.filters import Filters, Leaf
-from mhub.core.shared import Group
+from mhub.core.shared import Group, RemoteNode
 from mhub.core.stats import Stats
 from mhub.core.tree import TopicTree
 from mhub.wire.primitives import text_of
 from mhub.wire.publish import topic_field
-from mhub.wire.topics import check_name, has_wildcard
+from mhub.wire.topics import check_name, has_wildcard, reserved
 
 if TYPE_CHECKING:
-    from mhub.core.delivery import Subscription
-    from mhub.core.peer import Peer
-    from mhub.core.peers import Peers
-    from mhub.core.session import Session
-
-SYS: Final = "$SYS/"
+    from mhub.core.delivery import Subscriber, Subscription
+    from mhub.core.table import Table
 
 CACHED_BYTES: Final = 256
 CACHED_LEVELS: Final = 16
 """Longer and deeper topics are looked up each time, so that nobody fills the memory with them."""
-
-
-def reserved(topic: str) -> bool:
-    """Whether a topic is the broker's own: clients may not publish there."""
-    return topic.startswith(SYS)
 
 
 class Route:
@@ -43,7 +34,7 @@ class Route:
         self.reserved = reserved(topic)
         self.targets: list[Subscription] = []
         self.groups: list[Group] = []
-        self.peers: list[Peer] | None = None  # other nodes that want it
+        self.peers: list[RemoteNode] | None = None  # other nodes that want it
 
 
 class Router:
@@ -56,7 +47,7 @@ class Router:
         self.cached: TopicTree[bytes] = TopicTree()
         self.subscriptions = 0
         self.shared_subscriptions = 0
-        self.peers: Peers | None = None  # who has to know what is subscribed here
+        self.table: Table | None = None  # where it is written what is subscribed here
 
     def find(self, topic_data: bytes) -> Route:
         """The route of a topic; ProtocolFault if it is no valid topic name."""
@@ -136,10 +127,10 @@ class Router:
 
     # Other nodes
 
-    def lasts(self, session: "Session") -> None:
+    def lasts(self, subscriptions: "dict[str, Subscription]", outlives: bool) -> None:
         """A session may outlive its connection now, or may not any more."""
-        for subscription in session.subscriptions.values():
-            lasting = subscription.qos > 0 and session.expiry_s > 0
+        for subscription in subscriptions.values():
+            lasting = subscription.qos > 0 and outlives
             if lasting != subscription.lasting:
                 leaf = self.filters.make(subscription.topic_filter)
                 if subscription.group is None:
@@ -148,14 +139,14 @@ class Router:
                 self._announce(subscription.topic_filter, leaf, subscription.group)
 
     def _announce(self, topic_filter: str, leaf: Leaf, group: Group | None) -> None:
-        if self.peers is None:
+        if self.table is None:
             return
         if group is None:
-            self.peers.interest(topic_filter, leaf)
+            self.table.interest(topic_filter, leaf)
         else:
-            self.peers.group_changed(group)
+            self.table.group_changed(group)
 
-    def route_to_peer(self, topic_filter: str, peer: "Peer", wanted: bool) -> None:
+    def route_to_peer(self, topic_filter: str, peer: RemoteNode, wanted: bool) -> None:
         """A peer has subscribers to a filter, or has none any more."""
         leaf = self.filters.make(topic_filter)
         peers = leaf.peers if leaf.peers is not None else []
@@ -172,7 +163,7 @@ class Router:
             self.filters.prune(topic_filter)
         self._forget(topic_filter)
 
-    def share_with_peer(self, share: str, topic_filter: str, peer: "Peer", value: int) -> None:
+    def share_with_peer(self, share: str, topic_filter: str, peer: RemoteNode, value: int) -> None:
         """A peer has members of a group, or has none any more."""
         leaf = self.filters.make(topic_filter)
         groups = leaf.groups if leaf.groups is not None else {}
@@ -211,7 +202,7 @@ class Router:
 
 def _merge(leaves: list[Leaf]) -> "list[Subscription]":
     """Overlapping subscriptions of one session become one delivery [MQTT-3.3.4-2, -3, -4]."""
-    merged: dict[Session, Subscription] = {}
+    merged: dict[Subscriber, Subscription] = {}
     for leaf in leaves:
         for session, subscription in leaf.subscriptions.items():
             other = merged.get(session)

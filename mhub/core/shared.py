@@ -8,9 +8,18 @@ whose delivery had begun stays with its client [MQTT-4.8.2-4, MQTT-4.8.2-5].
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mhub.core.delivery import Subscription
-    from mhub.core.peer import Peer
-    from mhub.core.session import Session
+    from mhub.core.delivery import Subscriber, Subscription
+
+
+class RemoteNode:
+    """Another node, as far as those need to know it that route messages to it: a `Peer`."""
+
+    def __init__(self) -> None:
+        self.up = False  # there is a link, and both sides know where the other one stands
+
+    def full(self) -> bool:
+        """Whether it can be sent nothing more for now."""
+        raise NotImplementedError
 
 
 class Group:
@@ -22,7 +31,7 @@ class Group:
         self.turn = 0
         self.live = 0  # connected members, and
         self.lasting = False  # whether one outlives its connection, as they were counted last
-        self.peers: dict[Peer, int] | None = None  # nodes with members, as in `mhub.core.peers`
+        self.peers: dict[RemoteNode, int] | None = None  # values as in `mhub.core.table`
         self.elsewhere = False  # the message at hand goes to a peer
 
     def join(self, subscription: "Subscription") -> None:
@@ -32,10 +41,10 @@ class Group:
                 return
         self.members.append(subscription)
 
-    def leave(self, session: "Session") -> None:
+    def leave(self, session: "Subscriber") -> None:
         self.members = [member for member in self.members if member.session is not session]
 
-    def choose(self, besides: "Session | None" = None) -> "Subscription | None":
+    def choose(self, besides: "Subscriber | None" = None) -> "Subscription | None":
         """Whose turn it is: the next ready member, else the next live one, else the next."""
         count = len(self.members)
         live: Subscription | None = None
@@ -46,7 +55,7 @@ class Group:
             session = member.session
             if session is besides:
                 continue
-            if session.connection is None:
+            if not session.is_connected():
                 if away is None:
                     away = member
             elif session.ready():
@@ -57,9 +66,9 @@ class Group:
         self.turn += 1
         return live if live is not None else away
 
-    def has_live_member(self, besides: "Session") -> bool:
+    def has_live_member(self, besides: "Subscriber") -> bool:
         for member in self.members:
-            if member.session is not besides and member.session.connection is not None:
+            if member.session is not besides and member.session.is_connected():
                 return True
         if self.peers is not None:
             for peer, value in self.peers.items():
@@ -73,12 +82,12 @@ class Group:
         self.live = 0
         self.lasting = False
         for member in self.members:
-            if member.session.connection is not None:
+            if member.session.is_connected():
                 self.live += 1
             if member.lasting:
                 self.lasting = True
 
-    def choose_peer(self, local_first: bool) -> "Peer | None":
+    def choose_peer(self, local_first: bool) -> "RemoteNode | None":
         """The node whose turn it is; None if it is a member here, or nobody at all.
 
         Connected members have equal turns, wherever they are.  Only if there are none, it is one

@@ -32,3 +32,23 @@ class Stats:
         self.subscriptions_refused = 0
         self.wills_published = 0
         self.route_cache_misses = 0
+
+
+class PeerStats:
+    """Of the messages to and from another node."""
+
+    def __init__(self) -> None:
+        self.messages_sent = 0
+        self.messages_received = 0
+        self.messages_doubled = 0
+        self.dropped_qos0 = 0
+        self.dropped_full = 0
+        self.refused = 0  # messages that publishers were refused on its account
+
+    def add(self, other: "PeerStats") -> None:
+        self.messages_sent += other.messages_sent
+        self.messages_received += other.messages_received
+        self.messages_doubled += other.messages_doubled
+        self.dropped_qos0 += other.dropped_qos0
+        self.dropped_full += other.dropped_full
+        self.refused += other.refused

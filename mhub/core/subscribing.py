@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from mhub.core.connection import Connection
 from mhub.core.delivery import Subscription
+from mhub.core.redistribution import redistribute
 from mhub.core.session import Session
 from mhub.wire import encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
@@ -38,17 +39,17 @@ class Subscribing:
             if not group and (
                 request.retain_handling == 0 or (request.retain_handling == 1 and not known)
             ):
-                session.feed_later(request.topic_filter, subscription)
+                session.replay_retained(request.topic_filter, subscription)
         if not connection.problem_info:
             problem = ""
         reply = encode.suback(
             packet.pid, bytes(codes), connection.version, problem, connection.max_packet_out
         )
-        # Whoever publishes on another node after this reply is heard here.
+        # Whoever publishes on another node after this reply reaches those here.
         peers = self.hub.peers
         others = peers.wait_for_table() if peers is not None else None
         connection.send_when_durable(reply, self.hub.mark(session), others)
-        session.pump(self.hub.portion)
+        session.drain_queue(self.hub.portion)
 
     def _check(self, request: Request) -> None:
         """What breaks a rule of MQTT ends the connection, before anything else is done."""
@@ -113,6 +114,6 @@ class Subscribing:
             if session.sid:
                 self.hub.require_journal().unsubscribed(session, topic_filter)
             if subscription.group is not None:
-                session.hand_over(subscription.group, False)
+                redistribute(session, subscription.group, False)
         reply = encode.unsuback(packet.pid, bytes(codes), connection.version)
         connection.send_when_durable(reply, self.hub.mark(session), None)

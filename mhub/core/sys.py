@@ -91,12 +91,12 @@ class SysTopics:
             "dropped/expired": str(stats.dropped_expired),
             "dropped/too_large": str(stats.dropped_too_large),
             "dropped/retained_full": str(stats.dropped_retained_full),
-            "store/state": hub.store_state,
+            "store/state": hub.storage.state,
             "store/pending": str(hub.journal.pending_bytes() if hub.journal is not None else 0),
             "store/commits": str(stats.store_commits),
             "store/failures": str(stats.store_failures),
             "store/behind": str(stats.store_behind),
-            "queued/bytes": str(hub.queued_bytes),
+            "queued/bytes": str(hub.queues.size_bytes),
             "connections/accepted": str(stats.connections_accepted),
             "connections/refused": str(stats.connections_refused),
             "connections/rejected": str(stats.connections_rejected),
@@ -107,31 +107,23 @@ class SysTopics:
     def cluster_values(self, peers: "Peers") -> dict[str, str]:
         """What a node of a cluster says; messages are those of all links together."""
         up = queued = queued_bytes = 0
-        past = peers.past
-        sent = past.messages_sent
-        received = past.messages_received
-        doubled = past.messages_doubled
-        dropped_qos0 = past.dropped_qos0
-        dropped_full = past.dropped_full
+        counters = peers.counters()
         for peer in peers.all:
             up += 1 if peer.up else 0
-            sent += peer.messages_sent
-            received += peer.messages_received
-            doubled += peer.messages_doubled
-            dropped_qos0 += peer.dropped_qos0
-            dropped_full += peer.dropped_full
-            queued += peer.queued
-            queued_bytes += peer.queued_bytes + peer.queued_bytes_qos0
+            queued += peer.outgoing.queued
+            queued_bytes += peer.outgoing.queued_bytes + peer.outgoing.queued_bytes_qos0
+        numbers = peers.neighbours.session_numbers()
         return {
+            **{f"sessions/{name}": str(number) for name, number in numbers.items()},
             "node": peers.node,
             "members/up": str(up),
             "members/total": str(len(peers.all)),
-            "routes": str(peers.routes),
-            "messages/sent": str(sent),
-            "messages/received": str(received),
-            "messages/doubled": str(doubled),
-            "dropped/qos0": str(dropped_qos0),
-            "dropped/full": str(dropped_full),
+            "routes": str(peers.table.routes),
+            "messages/sent": str(counters.messages_sent),
+            "messages/received": str(counters.messages_received),
+            "messages/doubled": str(counters.messages_doubled),
+            "dropped/qos0": str(counters.dropped_qos0),
+            "dropped/full": str(counters.dropped_full),
             "refused/full": str(self.hub.stats.publish_refused_peer),
             "queued/messages": str(queued),
             "queued/bytes": str(queued_bytes),

@@ -103,7 +103,7 @@ class Link:
         self.sock = sock
         self.fd = sock.fileno()
         self.peer = peer
-        self.epoll = loop.young  # which one watches it
+        self.epoll = loop.handshaking  # which one watches it
         self.mask = IN
         self.unsent: bytes = b""  # what the socket did not take, from
         self.unsent_from = 0  # here on
@@ -322,8 +322,8 @@ class Loop:
         self.epoll = select.epoll()
         # Connections without a CONNECT yet are apart, and only a few of them are served in a turn:
         # a storm of handshakes, TLS above all, must not stand before the messages of the others.
-        self.young = select.epoll()
-        self.epoll.register(self.young.fileno(), IN)
+        self.handshaking = select.epoll()
+        self.epoll.register(self.handshaking.fileno(), IN)
         self.links: dict[int, Link] = {}
         self.acceptors: dict[int, Acceptor] = {}
         self.lingering: dict[int, Link] = {}
@@ -412,10 +412,10 @@ class Loop:
             link._lost("an internal error")
 
     def _special(self, fd: int, now: float) -> None:
-        """A descriptor that is no link: a listener, the young ones, or the reactor's."""
-        if fd == self.young.fileno():
-            for young_fd, mask in self.young.poll(0, self.accepts_per_turn):
-                link = self.links.get(young_fd)
+        """A descriptor that is no link: a listener, those without a CONNECT, or the reactor's."""
+        if fd == self.handshaking.fileno():
+            for new_fd, mask in self.handshaking.poll(0, self.accepts_per_turn):
+                link = self.links.get(new_fd)
                 if link is not None:
                     self._serve_link(link, mask, now)
                     if link.fd >= 0 and link.connection.state != NEW and not link.closing:
@@ -463,7 +463,7 @@ class Loop:
         if acceptor.layers is not None:
             link.layers = acceptor.layers()
         self.links[link.fd] = link
-        self.young.register(link.fd, IN)
+        self.handshaking.register(link.fd, IN)
 
     def _pause(self, acceptor: Acceptor, text: str, now: float) -> None:
         acceptor.resume_at = now + ACCEPT_PAUSE_S
@@ -498,7 +498,7 @@ class Loop:
         self.stop_listening()
         for link in list(self.links.values()):
             link._lost("the broker is stopping")
-        self.young.close()
+        self.handshaking.close()
         self.epoll.close()
 
 

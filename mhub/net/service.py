@@ -51,12 +51,23 @@ class Turns:
             # Two epolls must not watch each other.
             self._reactor.removeReader(self)
             try:
-                self._loop.serve(poller.fileno(), self._reactor.timeout, self._others)
+                self._loop.serve(poller.fileno(), self._patience, self._others)
             finally:
                 if not self._loop.epoll.closed:
                     self._reactor.addReader(self)
         elif self._loop.turn():
             self.go_on_soon()
+
+    def _patience(self) -> float | None:
+        """In how many seconds the reactor has something to do.
+
+        Calls of threads make its epoll readable once.  If that was read in the same round as our
+        own events, before we were served, nothing would tell of them until the next timer.
+        """
+        if self._reactor.threadCallQueue:
+            return 0.0
+        timeout: float | None = self._reactor.timeout()
+        return timeout
 
     def _others(self) -> bool:
         """Serve the reactor's own sockets; whether it has more to do than that."""
@@ -74,6 +85,10 @@ class Turns:
         self._continuing = False
         if not self._loop.epoll.closed:
             self.doRead()
+        if self._reactor.threadCallQueue:
+            # It has made its calls of threads before its timed ones, of which this is one.  What
+            # woke it for those that came meanwhile was read by us.
+            self._reactor.wakeUp()
 
     def logPrefix(self) -> str:
         return "mhub"

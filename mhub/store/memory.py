@@ -105,7 +105,7 @@ class MemoryStore:
     async def load(self, sid: int, after: int, most: int, most_bytes: int) -> list[Row]:
         rows: list[Row] = []
         size_bytes = 0
-        for record in self._line(sid):
+        for record in self._queue(sid):
             if record.seq > after and not record.pid:
                 if len(rows) == most or (rows and size_bytes >= most_bytes):
                     break
@@ -190,7 +190,7 @@ class MemoryStore:
                 SUBSCRIPTION.copy(each) for each in self.subscriptions.values() if each.sid == sid
             ]
             stored.incoming = [pid for holder, pid in self.incoming if holder == sid]
-            for delivery in self._line(sid):
+            for delivery in self._queue(sid):
                 stored.last_seq = delivery.seq
                 if delivery.pid:
                     stored.inflight.append(self._row(delivery))
@@ -200,11 +200,11 @@ class MemoryStore:
             contents.sessions.append(stored)
         return contents
 
-    def _line(self, sid: int) -> list[DeliveryRecord]:
+    def _queue(self, sid: int) -> list[DeliveryRecord]:
         """A session's deliveries in their order."""
-        line = [each for each in self.deliveries.values() if each.sid == sid]
-        line.sort(key=_seq)
-        return line
+        found = [each for each in self.deliveries.values() if each.sid == sid]
+        found.sort(key=_seq)
+        return found
 
     def _row(self, record: DeliveryRecord) -> Row:
         body = record.body
@@ -222,7 +222,7 @@ class MemoryStore:
 
     def _end(self, sid: int) -> None:
         self.sessions.pop(sid, None)
-        for delivery in self._line(sid):
+        for delivery in self._queue(sid):
             del self.deliveries[sid, delivery.seq]
             self._refer(delivery.mid, -1)
         self.incoming = {packet for packet in self.incoming if packet[0] != sid}

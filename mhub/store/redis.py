@@ -220,7 +220,7 @@ class RedisStore:
         """Make refs true again after a session has vanished with what it counted there."""
         counted: dict[int, int] = {}
         for stored in sessions:
-            mids = [record.mid async for record in self._reader.line(stored.record.sid)]
+            mids = [record.mid async for record in self._reader.deliveries(stored.record.sid)]
             for mid in (*mids, *(row.record.mid for row in stored.inflight)):
                 counted[mid] = counted.get(mid, 0) + 1
         noted = await self._reader.refs()

@@ -13,7 +13,7 @@ async def check_contents(reader: RedisReader) -> list[str]:
             check.wrong.append(f"session {sid}: its record is gone")
             continue
         waiting_bytes = 0
-        async for record in reader.line(sid):
+        async for record in reader.deliveries(sid):
             waiting_bytes += record.size_bytes
             check.delivery(record)
         check.session(stored, waiting_bytes)

@@ -73,7 +73,7 @@ class RedisReader:
             rows.append(answer.row(sid))
         return rows
 
-    async def line(self, sid: int) -> AsyncIterator[DeliveryRecord]:
+    async def deliveries(self, sid: int) -> AsyncIterator[DeliveryRecord]:
         """All that waits for a session, without the messages."""
         after = 0
         while rows := await self.queue(sid, after, 10 * PAGE, NO_BOUND, bodies=False):

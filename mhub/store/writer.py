@@ -77,7 +77,7 @@ class StoreWriter:
         hub.now = self._clock()
         hub.keep_in(self, journal)
         restore(hub, contents, limits_of)
-        self._hub.store_state = "ok"
+        self._hub.storage.state = "ok"
         found = _describe(contents, len(hub.retained))
         self._log.info("{store}: {found}", store=self._store.name, found=found)
 
@@ -93,7 +93,7 @@ class StoreWriter:
         hub = self._hub
         hub.stats.store_commits += 1
         hub.now = self._clock()
-        hub.committed()
+        hub.storage.committed()
         self._end_turn()
 
     def load(self, session: Session, after: int, most: int, most_bytes: int) -> None:
@@ -106,7 +106,7 @@ class StoreWriter:
         rows: list[Row] = await self._persist(
             lambda: self._store.load(sid, after, most, most_bytes), False
         )
-        self._hub.loaded(session, rows, self._clock())
+        self._hub.storage.loaded(session, rows, self._clock())
         self._end_turn()
 
     def _end_turn(self) -> None:
@@ -157,7 +157,7 @@ class StoreWriter:
         hub = self._hub
         now = self._clock()
         hub.stats.store_failures += 1
-        hub.store_state = f"failing: {text}"
+        hub.storage.state = f"failing: {text}"
         if not self._failing_since:
             self._failing_since = now
             self._log.error(
@@ -183,7 +183,7 @@ class StoreWriter:
                 since=self._clock() - self._failing_since,
             )
             self._failing_since = 0.0
-            self._hub.store_state = "ok"
+            self._hub.storage.state = "ok"
 
     # The end
 
@@ -215,16 +215,16 @@ class StoreWriter:
 
 
 def _describe(contents: Contents, retained: int) -> str:
-    lines: list[StoredSession] = []
+    channels: list[StoredSession] = []
     sessions: list[StoredSession] = []
     for stored in contents.sessions:
-        is_line = stored.record.client_id.startswith(PEER)  # to another node
-        (lines if is_line else sessions).append(stored)
+        is_channel = stored.record.client_id.startswith(PEER)  # to another node
+        (channels if is_channel else sessions).append(stored)
     text = (
         f"{_count(len(sessions), 'session')}, {_count(_waiting(sessions), 'queued message')},"
         f" {retained} retained"
     )
-    kept = _waiting(lines)
+    kept = _waiting(channels)
     return f"{text}, {_count(kept, 'message')} for other nodes" if kept else text
 
 

@@ -90,7 +90,7 @@ class Publish:
         self.sender = ""  # client id, for No Local
         self.frame_v3: bytes | None = None  # QoS 0, RETAIN 0, made once for a whole fan-out
         self.frame_v5: bytes | None = None
-        self.stamp = 0  # when it was retained, on the cluster's clock; 0: there is no cluster
+        self.hlc = 0  # when it was retained, on the cluster's clock; 0: there is no cluster
         self.journaled = False  # it is in the store while it is on its way to a peer
         self.shared = False  # it goes to several receivers
         self.tracker: object | None = None  # what the journal knows of it, if it has to do with it

@@ -9,6 +9,7 @@ from mhub.wire.errors import ProtocolFault
 from mhub.wire.reasons import PROTOCOL_ERROR, TOPIC_FILTER_INVALID, TOPIC_NAME_INVALID
 
 SHARE: Final = "$share/"
+SYS: Final = "$SYS/"
 
 
 def check_name(topic: str, max_levels: int) -> None:
@@ -19,6 +20,11 @@ def check_name(topic: str, max_levels: int) -> None:
         raise ProtocolFault(TOPIC_NAME_INVALID, "the topic name holds a wildcard")
     if topic.count("/") >= max_levels:
         raise ProtocolFault(TOPIC_NAME_INVALID, f"the topic has more than {max_levels} levels")
+
+
+def reserved(topic: str) -> bool:
+    """Whether a topic is the broker's own: clients may not publish there."""
+    return topic.startswith(SYS)
 
 
 def has_wildcard(topic_filter: str) -> bool:

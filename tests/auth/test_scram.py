@@ -20,7 +20,7 @@ from mhub.auth.users import (
     parse_users,
     set_user,
 )
-from mhub.core.ports import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
 from tests.helpers.splits import steady
 
 # RFC 7677, section 3.

@@ -53,8 +53,10 @@ def _connect(client_id: str, clean: bool = False) -> bytes:
 
 
 class Client:
-    def __init__(self, port: int, client_id: str, clean: bool = False) -> None:
-        self.sock = socket.create_connection(("127.0.0.1", port), PATIENCE_S)
+    def __init__(
+        self, port: int, client_id: str, clean: bool = False, host: str = "127.0.0.1"
+    ) -> None:
+        self.sock = socket.create_connection((host, port), PATIENCE_S)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         began = time.perf_counter()
         self.sock.sendall(_connect(client_id, clean))

@@ -16,7 +16,7 @@ from twisted.internet.defer import Deferred
 from twisted.internet.task import react
 
 from mhub.cluster import link
-from mhub.cluster.contract import Channel
+from mhub.cluster.contract import LinkEnd
 from mhub.cluster.link import Links, LinkSettings
 
 SIZES = (64, 1024, 16 * 1024, 64 * 1024, 256 * 1024, 1024 * 1024, 8 * 1024 * 1024)
@@ -31,7 +31,7 @@ class End:
     """Either process's node."""
 
     def __init__(self) -> None:
-        self.up: Deferred[Channel] = Deferred()
+        self.up: Deferred[LinkEnd] = Deferred()
         self.under_way = 0
         self.room: Deferred[bytes] | None = None
         self.done: Deferred[bytes] | None = None
@@ -45,10 +45,10 @@ class End:
     def name_of(self, hello: bytes) -> str:
         return "bench"
 
-    def opened(self, channel: Channel, hello: bytes) -> None:
-        self.up.callback(channel)
+    def opened(self, link: LinkEnd, hello: bytes) -> None:
+        self.up.callback(link)
 
-    def received(self, channel: Channel, kind: int, body: bytes) -> None:
+    def received(self, link: LinkEnd, kind: int, body: bytes) -> None:
         if kind == DONE:
             assert self.done is not None
             self.done.callback(body)
@@ -58,7 +58,7 @@ class End:
             room, self.room = self.room, None
             room.callback(body)
 
-    def lost(self, channel: Channel, text: str) -> None:
+    def lost(self, link: LinkEnd, text: str) -> None:
         reactor.stop()
 
     def dial_failed(self, address: str, text: str) -> None:
@@ -71,32 +71,32 @@ class Counter(End):
 
     untold = 0
 
-    def received(self, channel: Channel, kind: int, body: bytes) -> None:
+    def received(self, link: LinkEnd, kind: int, body: bytes) -> None:
         self.untold += len(body)
         if kind == DONE:
             spent = int(time.process_time() * 1e6)
-            channel.send(DONE, spent.to_bytes(8, "big"))
+            link.send(DONE, spent.to_bytes(8, "big"))
             self.untold = 0
         elif self.untold > WINDOW // 8:
-            channel.send(TAKEN, self.untold.to_bytes(8, "big"))
+            link.send(TAKEN, self.untold.to_bytes(8, "big"))
             self.untold = 0
 
 
-async def asked(end: End, channel: Channel) -> int:
+async def asked(end: End, link: LinkEnd) -> int:
     """How much CPU time the other side has spent, in microseconds."""
     end.done = Deferred()
-    channel.send(DONE, b"")
+    link.send(DONE, b"")
     spent = int.from_bytes(await end.done, "big")
     end.under_way = 0
     return spent
 
 
-async def measure(end: End, channel: Channel, size: int, count: int) -> None:
+async def measure(end: End, link: LinkEnd, size: int, count: int) -> None:
     body = bytes(size)
-    spent = await asked(end, channel)
+    spent = await asked(end, link)
     began, cpu = time.perf_counter(), time.process_time()
     for at in range(count):
-        channel.send(DATA, body)
+        link.send(DATA, body)
         end.under_way += size
         if end.under_way > WINDOW:
             end.room = Deferred()
@@ -105,7 +105,7 @@ async def measure(end: End, channel: Channel, size: int, count: int) -> None:
             turn: Deferred[None] = Deferred()
             reactor.callLater(0, turn.callback, None)
             await turn
-    spent = await asked(end, channel) - spent
+    spent = await asked(end, link) - spent
     seconds, cpu = time.perf_counter() - began, time.process_time() - cpu
     print(
         f"{size:9d} bytes: {count / seconds:8.0f} frames/s {count * size / seconds / 1e6:7.1f} "
@@ -114,10 +114,10 @@ async def measure(end: End, channel: Channel, size: int, count: int) -> None:
     )
 
 
-async def round_trips(end: End, channel: Channel, count: int) -> None:
+async def round_trips(end: End, link: LinkEnd, count: int) -> None:
     began = time.perf_counter()
     for _ in range(count):
-        await asked(end, channel)
+        await asked(end, link)
     print(f"round trip: {(time.perf_counter() - began) / count * 1e6:.0f} us", flush=True)
 
 
@@ -129,10 +129,10 @@ async def send(mebibytes: int) -> None:
         end = End()
         links = Links(end, LinkSettings("127.0.0.1", 0, b"secret"), reactor)
         links.dial(f"127.0.0.1:{port}")
-        channel = await end.up
+        link = await end.up
         for size in SIZES:
-            await measure(end, channel, size, min(MOST, mebibytes * 1024 * 1024 // size))
-        await round_trips(end, channel, 2000)
+            await measure(end, link, size, min(MOST, mebibytes * 1024 * 1024 // size))
+        await round_trips(end, link, 2000)
         await links.stop()
         other.wait(10)
 

@@ -13,7 +13,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.logger import LogLevel, formatEvent, globalLogPublisher
 from twisted.trial.unittest import TestCase
 
-from mhub.cluster.contract import Channel
+from mhub.cluster.contract import LinkEnd
 from mhub.cluster.link import Links, LinkSettings
 from mhub.log import set_level
 
@@ -29,14 +29,14 @@ class FakeEnds:
     def __init__(self, name: str) -> None:
         self.name = name
         self.refuses = ""
-        self.heard: list[str] = []
+        self.events: list[str] = []
         self._queues: dict[str, DeferredQueue[Any]] = defaultdict(DeferredQueue)
 
     def next(self, what: str) -> Deferred[Any]:
         return self._queues[what].get()
 
     def _put(self, what: str, *values: object) -> None:
-        self.heard.append(what)
+        self.events.append(what)
         self._queues[what].put(values if len(values) > 1 else values[0])
 
     def hello(self) -> bytes:
@@ -51,14 +51,14 @@ class FakeEnds:
         except (ValueError, LookupError, TypeError):
             return ""
 
-    def opened(self, channel: Channel, hello: bytes) -> None:
-        self._put("opened", channel)
+    def opened(self, link: LinkEnd, hello: bytes) -> None:
+        self._put("opened", link)
 
-    def received(self, channel: Channel, kind: int, body: bytes) -> None:
+    def received(self, link: LinkEnd, kind: int, body: bytes) -> None:
         self._put("received", kind, body)
 
-    def lost(self, channel: Channel, text: str) -> None:
-        self._put("lost", channel, text)
+    def lost(self, link: LinkEnd, text: str) -> None:
+        self._put("lost", link, text)
 
     def dial_failed(self, address: str, text: str) -> None:
         self._put("dial_failed", address, text)
@@ -123,9 +123,9 @@ class LinkCase(TestCase):
         """Another node gets its link, whatever happened before."""
         late = FakeEnds("node-late")
         self.links(late, **changes).dial(address)
-        channel = await late.next("opened")
+        link = await late.next("opened")
         await self.a.next("opened")
-        channel.send(1, b"still here")
+        link.send(1, b"still here")
         self.assertEqual(await self.a.next("received"), (1, b"still here"))
 
     async def call(self, address: str) -> Raw:

@@ -14,8 +14,7 @@ from mhub.cluster.contract import PROTOCOL
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.wire.primitives import u64
 from tests.core.world import World
@@ -33,7 +32,7 @@ class Far:
         self._sent: list[tuple[int, bytes]] = []
         self.closed = ""
 
-    # Channel
+    # LinkEnd
 
     def send(self, kind: int, body: bytes) -> None:
         assert not self.closed, "a frame after the close"
@@ -66,6 +65,7 @@ class Far:
 class Here:
     def __init__(self, instance: str = "a1") -> None:
         self.world = World(sys_interval_s=0.0)
+        self.lines: list[str] = []  # of the log
         settings = NodeSettings("plant", "a", "a:7883")
         settings.instance = instance
         self.node = Node(
@@ -74,7 +74,7 @@ class Here:
             self,
             lambda: self.world.now,
             random.Random(1),
-            lambda text: None,
+            self.lines.append,
             lambda name: Limits(),
         )
         hub = self.world.hub
@@ -87,10 +87,16 @@ class Here:
     def link(self, table: tuple[str, int] = ("", -1), instance: str = "b1") -> Far:
         """Node b says which process it is, and how far it has the table of which one of ours."""
         far = Far(self)
-        hello = {"cluster": "plant", "node": "b", "instance": instance, "address": far.address}
-        self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
-        far.say(frames.RESUME, life=instance, heard=["", 0], table=list(table))
+        self.meet(far, table, instance)
         return far
+
+    def meet(self, far: Far, table: tuple[str, int] = ("", -1), instance: str = "") -> None:
+        """Another one is linked."""
+        instance = instance or f"{far.name}1"
+        hello = {"cluster": "plant", "node": far.name, "instance": instance}
+        hello["address"] = far.address
+        self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
+        far.say(frames.RESUME, epoch=instance, received=["", 0], table=list(table))
 
     def state(self) -> str:
         """What node b is to this one."""

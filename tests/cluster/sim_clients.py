@@ -1,11 +1,13 @@
 """Clients of a simulated cluster: they come back to any node, and write down what happened.
 
+    client.move("b", 0.2)     its connection is lost; it comes to that node so much later
+    publisher.publish(2)      as many messages, if it is connected and not too many are under way
+
 They behave as MQTT 3.1.1 asks of clients with a session to keep: what was not acknowledged is sent
 again after a reconnect, and QoS 2 state is forgotten when the broker says that it has none.
 """
 
 import itertools
-from collections.abc import Callable
 from typing import Any
 
 from mhub.core.connection import CLOSED
@@ -28,20 +30,28 @@ class SimClient:
         self.client: Client | None = None
         self.ready = False
         self.waits_until = 0.0
-        self.home: str | None = None  # the only node it goes to, if not None
-        self.hops = 0  # connections that it gives up soon, answered or not
+        self.aim = ""  # the node that it goes to next; "": any
         self.connects = 0
         self.lifetime = 0  # of the session, as far as the client can tell: see read()
         self.began_at = 0.0  # when that began
         self.settled_at: dict[int, float] = {}  # lifetime -> when all nodes were together
         self.split = False  # its lifetime began while another node may have had a session of it
-        self.stopped = False
-        sim.later(sim.random.uniform(0.0, 0.2), self._act)
+        sim.later(0.2 * sim.noise(name), self._act)
 
     # Being connected
 
+    def move(self, name: str, wait_s: float) -> None:
+        """The connection is lost, answered or not; it comes to that node, if it can."""
+        self.lose()
+        self.aim = name
+        self.waits_until = self.sim.now + wait_s
+        self.sim.later(wait_s, self._come)
+
+    def _come(self) -> None:
+        if self.client is None:
+            self._connect()
+
     def _act(self) -> None:
-        sim = self.sim
         if self.client is not None and (
             self.client.outlet.closed or self.client.connection.state == CLOSED
         ):
@@ -50,39 +60,27 @@ class SimClient:
             self._connect()
         else:
             self.read()
-            if self.client is not None and self.ready and not self.stopped:
-                self.work()
-        sim.later(sim.random.uniform(0.02, 0.2), self._act)
+        self.sim.later(0.02 + 0.18 * self.sim.noise(self.name), self._act)
 
     def drop(self) -> None:
         """The connection is gone; it comes back after a moment."""
         self.client = None
         self.ready = False
-        self.waits_until = self.sim.now + self.sim.random.uniform(0.0, 1.0)
+        self.waits_until = self.sim.now + self.sim.noise(f"{self.name} waits")
 
     def _connect(self) -> None:
         if self.sim.now < self.waits_until:
             return
-        names = [self.home] if self.home is not None else sorted(self.sim.nodes)
-        self.node = self.sim.nodes[self.sim.random.choice(names)]
+        names = sorted(self.sim.nodes)
+        name = self.aim or names[int(len(names) * self.sim.noise(f"{self.name} goes"))]
+        self.aim = ""
+        self.node = self.sim.nodes[name]
         if not self.node.serves:
             return
         self.connects += 1
         self.client = self.node.open()
         self.sim.note(self.name, f"connects to {self.node.name}")
-        if self.hops:
-            self.hops -= 1
-            self.sim.later(self.sim.random.uniform(0.0, 0.2), self._hopper(self.connects))
         self.send(p.connect(self.name, 4, clean=self.clean, **self.will()))
-
-    def _hopper(self, connects: int) -> Callable[[], None]:
-        def give_up() -> None:
-            if self.connects == connects and self.client is not None:
-                self.sim.note(self.name, "goes on to another node")
-                self.lose()
-                self.waits_until = self.sim.now
-
-        return give_up
 
     def will(self) -> dict[str, Any]:
         return {}
@@ -122,8 +120,6 @@ class SimClient:
 
     def on_packet(self, packet: Packet) -> None: ...
 
-    def work(self) -> None: ...
-
 
 class Publisher(SimClient):
     def __init__(self, sim: Simulation, name: str, qos: int, retain: bool) -> None:
@@ -153,9 +149,9 @@ class Publisher(SimClient):
         payload = f"{self.name} {number}".encode()
         return p.publish(f"t/{self.name}", payload, self.qos, pid, self.retain, dup)
 
-    def work(self) -> None:
-        for _ in range(self.sim.random.randrange(0, 3)):
-            if len(self.waiting) + len(self.releasing) >= 10:
+    def publish(self, count: int) -> None:
+        for _ in range(count):
+            if not self.ready or len(self.waiting) + len(self.releasing) >= 10:
                 break
             self.sent += 1
             pid = next(n for n in itertools.count(1) if n not in self.waiting | self.releasing)

@@ -1,6 +1,8 @@
-"""A history of a cluster from a seed, and what must be true of it in the end.
+"""A history of a cluster, and what must be true of it in the end.
 
-    play(seed, faults)   the violations found, and the history itself
+    play(plan)     the violations found, and the history itself
+
+What happens is the plan's (`tests.cluster.sim_plan`), or comes from it.
 
 Every acknowledged message of QoS 1 and 2 reaches every lasting subscription, QoS 2 once; a client
 id has its session on one node; retained messages are the same everywhere, and not older than what
@@ -10,27 +12,37 @@ Order, loss and duplicates are checked always.  The only excuse is Session Prese
 that the client read: it begins another lifetime of the client's session, and what was published
 before that may come late, again, or not at all.  If nodes were apart at that time, this is so until
 they are together again: those on the other side cannot know of the new session before.
-
-With the fault "adopt", nodes crash as well, for a longer time, and others take over from them.
 """
 
 from collections import Counter
 
 from tests.cluster.sim_clients import NEVER, Mortal, Publisher, SimClient, Subscriber
+from tests.cluster.sim_plan import (
+    BEGIN_S,
+    HEIR,
+    MORTAL,
+    NODES,
+    PUBLISHERS,
+    SUBSCRIBERS,
+    TAIL_S,
+    Decision,
+    Plan,
+)
 from tests.cluster.simulation import SimNode, Simulation
-
-FAULTS = ("move", "hop", "cut", "slow", "split", "crash")
 
 
 class History:
-    def __init__(self, seed: int, faults: tuple[str, ...]) -> None:
-        self.faults = faults
-        self.crashes = "crash" in faults or "adopt" in faults
-        self.sim = sim = Simulation(seed, shared="adopt" in faults)
-        self.publishers = [Publisher(sim, f"p{n}", 1 + n % 2, n > 1) for n in range(4)]
-        self.subscribers = [Subscriber(sim, f"s{n}", 1 + n % 2, "t/#") for n in range(3)]
-        self.heir = Subscriber(sim, "heir", 2, "w/#")
-        self.mortal = Mortal(sim, "m")
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.sim = sim = Simulation(plan.noise, "".join(NODES), shared=plan.shared)
+        self.publishers = [
+            Publisher(sim, name, 1 + n % 2, n > 1) for n, name in enumerate(PUBLISHERS)
+        ]
+        self.subscribers = [
+            Subscriber(sim, name, 1 + n % 2, "t/#") for n, name in enumerate(SUBSCRIBERS)
+        ]
+        self.heir = Subscriber(sim, HEIR, 2, "w/#")
+        self.mortal = Mortal(sim, MORTAL)
         self.clients: list[SimClient] = [
             *self.publishers,
             *self.subscribers,
@@ -40,50 +52,55 @@ class History:
         for client in self.clients:
             client.waits_until = 3.0  # until the nodes have found each other
         for publisher in self.publishers:
-            publisher.waits_until = 6.0  # and all have subscribed
+            publisher.waits_until = BEGIN_S - 0.5  # and all have subscribed
 
     def play(self) -> list[str]:
         sim = self.sim
         sim.start()
         self._watch()
-        sim.run(6.0)
+        sim.run(BEGIN_S)
         if not sim.whole():
             return ["the nodes do not find each other"]
         if not all(s.subscribed for s in [*self.subscribers, self.heir]):
             return ["somebody has not subscribed"]
-        for _ in range(sim.random.randrange(10, 30)):
-            sim.run(sim.random.uniform(0.1, 3.0))
-            self._fault()
+        for decision in self.plan.decisions:
+            sim.run(max(0.0, decision.at - sim.now))
+            if decision.kind == "end":
+                break
+            self._do(decision)
+        else:
+            sim.run(TAIL_S)
         self._recover()
         return self._settle() or self._check()
 
-    def _fault(self) -> None:
+    def _do(self, decision: Decision) -> None:
         sim = self.sim
-        kind = sim.random.choice(self.faults)
-        names = sorted(sim.nodes)
-        if kind == "move":
-            client = sim.random.choice(self.clients)
-            sim.note(client.name, "is cut off")
-            client.lose()
-        elif kind == "hop":
-            client = sim.random.choice([*self.publishers, *self.subscribers])
-            client.hops = sim.random.randrange(1, 10)
-            client.lose()
-            client.waits_until = sim.now
-        elif kind == "cut":
-            sim.cut(*sim.random.sample(names, 2))
-        elif kind == "slow":
-            sim.slow = sim.random.choice((0.005, 0.05, 0.3))
-        elif kind == "split":
-            alone = set(sim.random.sample(names, 1))
-            sim.split(alone, set(names) - alone)
-            sim.later(sim.random.uniform(0.5, 15.0), sim.heal)
-        else:
-            node = sim.nodes[sim.random.choice(names)]
+        args = decision.args
+        if decision.kind == "publish":
+            publisher = next(each for each in self.publishers if each.name == args[0])
+            publisher.publish(int(args[1]))
+        elif decision.kind == "move":
+            client = next(each for each in self.clients if each.name == args[0])
+            sim.note(client.name, f"is cut off, and goes to {args[1]}")
+            client.move(args[1], float(args[2]))
+        elif decision.kind == "cut":
+            sim.cut(*args)
+        elif decision.kind == "slow":
+            sim.note("sim", f"frames take up to {args[0]} s")
+            sim.slow = float(args[0])
+        elif decision.kind == "split":
+            alone = set(args)
+            sim.split(alone, set(NODES) - alone)
+        elif decision.kind == "heal":
+            sim.heal()
+        elif decision.kind == "crash":
+            node = sim.nodes[args[0]]
             if node.up:
-                node.crash()
-                longest_s = 15.0 if kind == "crash" else 40.0
-                sim.later(sim.random.uniform(0.2, longest_s), lambda: self._restart(node))
+                node.crash(float(args[1]), "zeros" in args)
+        elif decision.kind == "start":
+            self._restart(sim.nodes[args[0]])
+        else:
+            raise ValueError(f"there is no decision {decision.text()}")
 
     def _restart(self, node: SimNode) -> None:
         if self.sim.shared:
@@ -94,14 +111,12 @@ class History:
     def _recover(self) -> None:
         """Nothing more goes wrong."""
         sim = self.sim
-        sim.run(16.0)
+        sim.note("sim", "nothing more goes wrong")
         sim.heal()
         sim.slow = 0.005
         for node in sim.nodes.values():
             self._restart(node)
         self.mortal.lose()
-        for client in [*self.publishers, self.mortal]:
-            client.stopped = True
 
     def _settle(self) -> list[str]:
         """Time for everything to come to rest."""
@@ -130,8 +145,8 @@ class History:
                 gates = sorted(migration.intakes.of(session).gates)
                 wrong.append(f"{name} has {client_id} with closed gates for {gates}")
             for peer in side.node.peers.all:
-                if peer.queued:
-                    wrong.append(f"{name} has {peer.queued} for {peer.name}")
+                if peer.outgoing.queued:
+                    wrong.append(f"{name} has {peer.outgoing.queued} for {peer.name}")
             for session in side.world.hub.sessions.values():
                 if session.inflight or session.queued():
                     wrong.append(f"{name} has messages for {session.client_id}")
@@ -267,8 +282,8 @@ class History:
         return wrong
 
 
-def play(seed: int, faults: tuple[str, ...] = FAULTS) -> tuple[list[str], list[str]]:
-    history = History(seed, faults)
+def play(plan: Plan) -> tuple[list[str], list[str]]:
+    history = History(plan)
     try:
         wrong = history.play()
     except AssertionError as error:

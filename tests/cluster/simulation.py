@@ -1,19 +1,22 @@
 """A whole cluster in one process: hubs, nodes and stores, with a clock and a network of the test's.
 
-    sim = Simulation(seed, names)    everything that happens comes from the seed
+    sim = Simulation(seed, names)    how long everything takes comes from the seed, see noise()
     sim.run(seconds)                 events in the order of their times
     sim.nodes["a"].crash() / .start()
+    sim.nodes["a"].crash(keep, zeros)    so much of what was not synced is on its disk
     sim.cut("a", "b")                the link breaks; what was under way is lost
     sim.split({"a"}, {"b", "c"})     nothing passes, and nobody is told; sim.heal() ends it
 
-What a node had on its disk survives a crash: only batches whose commit was finished.  Each node
-has its own idea of the time of day.
+What a node had on its disk survives a crash, as far as it was synced; of the rest a part from the
+beginning, which may end in the middle of a batch (`tests.core.files`).  A node that starts has what
+is in the file.  Each node has its own idea of the time of day.
 
 If the stores are `shared`, nodes take over from each other: a while after a crash another one
 starts the node in its own place, without clients, to drain it.  Until that is over, the node itself
 cannot start.
 """
 
+import hashlib
 import heapq
 import itertools
 import random
@@ -26,19 +29,21 @@ from mhub.cluster.drain import GOING, Drain
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.connection import CLOSED
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.store.memory import MemoryStore
-from tests.core.disk import EPOCH, Disk
+from tests.core.disk import EPOCH, FileDisk
+from tests.core.files import File
 from tests.core.world import START, Client, World
 
 TICK_S = 0.25
 LEASE_S = 3.0
 JOIN_S = 15.0
+MOMENT_S = 0.002
+"""For so long the noise is the same."""
 
 
-class Channel:
+class LinkEnd:
     """One end of a link."""
 
     def __init__(self, sim: "Simulation", owner: "SimNode", far: "SimNode", dialled: bool) -> None:
@@ -51,7 +56,7 @@ class Channel:
         self.address = far.address
         self.closed = False
         self.lost = False
-        self.other: Channel
+        self.other: LinkEnd
         self.coming: deque[tuple[int, bytes] | None] = deque()  # None: the other end is closed
         self.last_at = 0.0
 
@@ -69,7 +74,8 @@ class Channel:
     def arrives(self, frame: tuple[int, bytes] | None) -> None:
         """Something is on its way to this end."""
         self.coming.append(frame)
-        self.last_at = max(self.last_at, self.sim.now + self.sim.delay())
+        delay = self.sim.delay(f"{self.far_name}>{self.owner.name}")
+        self.last_at = max(self.last_at, self.sim.now + delay)
         self.sim.at(self.last_at, self._arrive)
 
     def _arrive(self) -> None:
@@ -104,11 +110,12 @@ class SimNode:
         self.address = f"{name}:7883"
         self.skew_s = skew_s
         self.durable = durable
-        self.store = MemoryStore()
+        self.file = File()
+        self.store = MemoryStore()  # what the file says, while the node is up
         self.boot = 0
         self.node: Node | None = None
         self.world: World
-        self.disk: Disk | None = None
+        self.disk: FileDisk | None = None
         self.clients: list[Client] = []
         self.host: SimNode | None = None  # who takes over from it
         self.free_at = 0.0  # when the lease of its store lapses, if it does not run
@@ -180,7 +187,10 @@ class SimNode:
         peers = Peers(hub, self.name, Clock(self.name, epoch), node, PeerLimits())
         hub.join(peers)
         self._stepping = False
-        self.disk = Disk(self.world, self.store) if self.durable else None
+        if self.durable:
+            self.disk = sim.make_disk(self.world, self.file)
+            self.store = self.disk.store
+            sim.stats["torn"] += self.disk.journal.torn
         node.seeds = [other for other in sim.addresses if other != self.address]
         node.recall()
         self.node = node
@@ -202,9 +212,12 @@ class SimNode:
         self.lines.append(f"{self.sim.now:.2f} {text}")
         self.sim.note(self.name, text)
 
-    def crash(self) -> None:
-        """Nothing of it is left but its disk."""
-        self.sim.note(self.name, "crashes" if self.host is None else "crashes as a failover")
+    def crash(self, keep: float = 0.0, zeros: bool = False) -> None:
+        """Nothing of it is left but its disk, see File.lose()."""
+        unsynced = len(self.file.unsafe)
+        text = "crashes" if self.host is None else "crashes as a failover"
+        self.sim.note(self.name, f"{text} with {keep:.2f} of {unsynced} bytes not synced")
+        self.file.lose(keep, zeros)
         self.node = None
         self.boot += 1
         self.free_at = self.sim.now + LEASE_S
@@ -219,11 +232,11 @@ class SimNode:
         for client in self.clients:
             client.outlet.closed = True
         self.clients = []
-        for channel in self.sim.channels:
-            if channel.owner is self and not channel.closed:
-                channel.closed = True
-                channel.other.arrives(None)
-        self.sim.channels = [c for c in self.sim.channels if c.owner is not self]
+        for link in self.sim.links:
+            if link.owner is self and not link.closed:
+                link.closed = True
+                link.other.arrives(None)
+        self.sim.links = [c for c in self.sim.links if c.owner is not self]
 
     # Standing in for each other
 
@@ -272,8 +285,8 @@ class SimNode:
         if self.disk is not None and self.disk.busy() and not self._stepping:
             self._stepping = True
             boot = self.boot
-            delay = self.sim.random.uniform(0.001, 0.05)
-            self.sim.at(self.sim.now + delay, lambda: self._step(boot))
+            delay = 0.001 + 0.049 * self.sim.noise(f"disk {self.name}")
+            self.sim.later(delay, lambda: self._step(boot))
 
     def _step(self, boot: int) -> None:
         if boot != self.boot or self.disk is None:
@@ -301,7 +314,8 @@ class SimNode:
 
     def dial(self, address: str) -> None:
         boot = self.boot
-        self.sim.at(self.sim.now + self.sim.delay() * 2, lambda: self._dial(address, boot))
+        delay = self.sim.delay(f"{self.name} dials {address}")
+        self.sim.later(2 * delay, lambda: self._dial(address, boot))
 
     def _dial(self, address: str, boot: int) -> None:
         node = self.node
@@ -318,9 +332,9 @@ class SimNode:
             node.dial_failed(address, text)
             self.leave()
             return
-        here, there = Channel(self.sim, self, far, True), Channel(self.sim, far, self, False)
+        here, there = LinkEnd(self.sim, self, far, True), LinkEnd(self.sim, far, self, False)
         here.other, there.other = there, here
-        self.sim.channels += [here, there]
+        self.sim.links += [here, there]
         ours, theirs = node.hello(), far.node.hello()
         far.enter()
         far.node.opened(there, ours)
@@ -366,18 +380,18 @@ class Simulation:
     ) -> None:
         self.seed = seed
         self.shared = shared
-        self.random = random.Random(seed)
         self.now = 0.0
         self.slow = 0.01
-        self.stats = {"frames": 0}
+        self.stats = {"frames": 0, "torn": 0}
+        self.make_disk: Callable[[World, File], FileDisk] = FileDisk
         self.history: list[str] = []
-        self.channels: list[Channel] = []
+        self.links: list[LinkEnd] = []
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._order = itertools.count()
         self._tags = itertools.count(1)
         self._groups: list[set[str]] = []
         self.nodes = {
-            name: SimNode(self, name, durable, self.random.uniform(-skew_s, skew_s))
+            name: SimNode(self, name, durable, skew_s * (2 * self.noise(f"skew {name}") - 1))
             for name in names
         }
         self.addresses = [node.address for node in self.nodes.values()]
@@ -396,8 +410,18 @@ class Simulation:
         """For a test that wants it otherwise."""
         return [(kind, body)]
 
-    def delay(self) -> float:
-        return self.random.uniform(0.0005, self.slow)
+    def noise(self, what: str) -> float:
+        """A number from 0.0 to 1.0 by chance, but for one thing at one time always the same.
+
+        So it does not depend on how often anybody asked before: what takes long still does if the
+        code that is tested does more or less meanwhile.
+        """
+        key = f"{self.seed} {what} {int(self.now / MOMENT_S)}"
+        found = hashlib.blake2b(key.encode(), digest_size=7).digest()
+        return int.from_bytes(found, "little") / (1 << 56)
+
+    def delay(self, link: str) -> float:
+        return 0.0005 + (self.slow - 0.0005) * self.noise(link)
 
     def at(self, when: float, what: Callable[[], None]) -> None:
         heapq.heappush(self._events, (when, next(self._order), what))
@@ -429,17 +453,17 @@ class Simulation:
     def cut(self, one: str, other: str) -> None:
         """The link between two nodes breaks, with all that is on its way."""
         self.note("sim", f"cut {one}-{other}")
-        for channel in list(self.channels):
-            if channel.owner.name == one and channel.far_name == other and not channel.closed:
-                channel.break_off("reset")
-                channel.other.break_off("reset")
+        for link in list(self.links):
+            if link.owner.name == one and link.far_name == other and not link.closed:
+                link.break_off("reset")
+                link.other.break_off("reset")
 
     def whole(self) -> bool:
         """Whether all nodes are up and know each other."""
         count = len(self.nodes) - 1
         return not self._groups and all(
             node.node is not None
-            and len(node.node.channels) == count
+            and len(node.node.links) == count
             and all(member.state == "up" for member in node.node.members.values())
             for node in self.nodes.values()
         )

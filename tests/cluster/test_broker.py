@@ -138,7 +138,7 @@ class HostileCase(LinkCase):
             raw.say(data)
             await raw.ended
         self.assertNotIn(TRAP, sys.modules)
-        self.assertEqual(self.a.heard, [])
+        self.assertEqual(self.a.events, [])
         # Bugs would be logged as errors, with tracebacks.
         self.assertEqual(self.flushLoggedErrors(), [])
         await self.still_serves(address)
@@ -209,7 +209,7 @@ class ListenerTests(HostileCase):
             links.dial(self.serve(hostile))
             await self.b.next("dial_failed")
         self.assertNotIn(TRAP, sys.modules)
-        self.assertNotIn("opened", self.b.heard)
+        self.assertNotIn("opened", self.b.events)
         self.assertEqual(self.flushLoggedErrors(), [])
 
     OFFER = banana.encode([b"pb", b"none"])

@@ -84,7 +84,7 @@ class DrainTests(FailoverCase):
             sim.run(0.02)
             assert c.node is not None
             member = c.node.members.get("a")
-            if member is not None and member.channel is not None:
+            if member is not None and member.link is not None:
                 hosts.add(member.host)
                 self.assertEqual(member.address, "a:7883")
         self.assertEqual(len(hosts), 1)

@@ -5,8 +5,8 @@ import random
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster.fill import AT_ONCE, PART_BYTES
-from mhub.cluster.frames import FILLED, HAVE, PUBLISHES, RETAINED, SUMS, TABLE
-from mhub.core.peer import read_record, record_of
+from mhub.cluster.frames import DIGESTS, FILLED, HAVE, PUBLISHES, RETAINED, TABLE
+from mhub.core.channel_records import read_record, record_of
 from mhub.core.retained import BUCKETS, bucket_of
 from mhub.wire.publish import Publish, topic_field
 from tests.cluster.far import Here
@@ -14,7 +14,7 @@ from tests.cluster.simulation import Simulation
 from tests.helpers import packets as p
 
 LATER = 1 << 61
-"""A stamp that is later than any of node a."""
+"""A timestamp that is later than any of node a."""
 
 
 def topic_in(bucket: int, number: int = 0) -> str:
@@ -34,21 +34,21 @@ class Case(SynchronousTestCase):
         self.client = self.here.world.client("c")
 
     def retain(self, topic: str, payload: bytes = b"x", qos: int = 0) -> int:
-        """A client of node a retains something; its stamp."""
+        """A client of node a retains something; its timestamp."""
         self.client.publish(topic, payload, qos, retain=True)
-        return next(m.stamp for m in self.here.world.hub.retained.known() if m.topic == topic)
+        return next(m.hlc for m in self.here.world.hub.retained.known() if m.topic == topic)
 
     def kept(self) -> dict[str, bytes]:
         """What is retained at node a."""
         found = self.here.world.hub.retained.match("#", self.here.world.now)
         return {message.topic: message.payload for message in found}
 
-    def record(self, topic: str, payload: bytes, stamp: int) -> bytes:
+    def record(self, topic: str, payload: bytes, hlc: int) -> bytes:
         """A message that node b has retained."""
         message = Publish(topic.encode(), payload, 0, True)
         message.topic = topic
         message.topic_field = topic_field(topic.encode())
-        message.stamp = stamp
+        message.hlc = hlc
         return record_of(message, False, None, self.here.world.now)
 
     def read(self, bodies: list[bytes]) -> dict[str, bytes]:
@@ -67,23 +67,23 @@ class Case(SynchronousTestCase):
 class Asking(Case):
     """Node a asks for what node b may have."""
 
-    def sums(self, *differ: int) -> list[int]:
-        """Sums that are other ones in some buckets."""
-        ours = list(self.here.world.hub.retained.sums or [])
+    def digests(self, *differ: int) -> list[int]:
+        """Digests that are other ones in some buckets."""
+        ours = list(self.here.world.hub.retained.digests or [])
         return [each ^ 1 if bucket in differ else each for bucket, each in enumerate(ours)]
 
     def test_a_link_begins_with_a_sum_for_each_bucket(self) -> None:
         topic = topic_in(7)
         self.retain(topic)
-        (said,) = self.here.link().told(SUMS)
-        self.assertEqual([b for b in range(BUCKETS) if said["sums"][b]], [7])
+        (said,) = self.here.link().told(DIGESTS)
+        self.assertEqual([b for b in range(BUCKETS) if said["digests"][b]], [7])
 
     def test_nothing_is_asked_where_all_are_equal(self) -> None:
         self.retain(topic_in(7))
         far = self.here.link()
         far.say(TABLE, at=-2, to=0, number=0, set=[])
         self.assertEqual(self.here.state(), "syncing")
-        far.say(SUMS, sums=self.sums())
+        far.say(DIGESTS, digests=self.digests())
         self.assertEqual((far.took(HAVE), self.here.state()), ([], "up"))
 
     def test_a_few_buckets_at_a_time_until_all_were_asked_for(self) -> None:
@@ -91,7 +91,7 @@ class Asking(Case):
         differ = list(range(3, 3 + 2 * AT_ONCE + 1))
         far = self.here.link()
         far.say(TABLE, at=-2, to=0, number=0, set=[])
-        far.say(SUMS, sums=self.sums(*differ))
+        far.say(DIGESTS, digests=self.digests(*differ))
         asked, left = [], []
         while said := far.told(HAVE):
             self.assertEqual((len(said), self.here.state()), (1, "syncing"))
@@ -104,24 +104,24 @@ class Asking(Case):
         self.assertEqual(self.here.state(), "up")
 
     def test_with_what_is_here_of_these_buckets(self) -> None:
-        stamps = {topic_in(7): 0, topic_in(7, 1): 0, topic_in(8): 0, topic_in(9): 0}
-        for topic in stamps:
-            stamps[topic] = self.retain(topic)
+        times = {topic_in(7): 0, topic_in(7, 1): 0, topic_in(8): 0, topic_in(9): 0}
+        for topic in times:
+            times[topic] = self.retain(topic)
         erased = topic_in(8)
         self.retain(erased, b"")
         far = self.here.link()
-        far.say(SUMS, sums=self.sums(7, 8))
+        far.say(DIGESTS, digests=self.digests(7, 8))
         (said,) = far.told(HAVE)
         known = dict(said["known"])
         self.assertEqual(set(known), {topic_in(7), topic_in(7, 1), erased})
-        self.assertEqual(known[topic_in(7)], stamps[topic_in(7)])
-        self.assertGreater(known[erased], stamps[erased])
+        self.assertEqual(known[topic_in(7)], times[topic_in(7)])
+        self.assertGreater(known[erased], times[erased])
 
     def test_sums_of_more_buckets_than_there_are(self) -> None:
         """Another release may have more: those that both have are compared."""
         far = self.here.link()
         far.say(TABLE, at=-2, to=0, number=0, set=[])
-        far.say(SUMS, sums=[*self.sums(), 1, 2, 3])
+        far.say(DIGESTS, digests=[*self.digests(), 1, 2, 3])
         self.assertEqual((far.took(HAVE), self.here.state()), ([], "up"))
 
 
@@ -132,28 +132,28 @@ class Taking(Case):
         self.here.link().give(RETAINED, b"".join(records))
 
     def test_what_is_new_and_what_is_newer(self) -> None:
-        stamp = self.retain("r/1", b"old")
-        self.come(self.record("r/1", b"new", stamp + 1), self.record("r/2", b"first", 1))
+        hlc = self.retain("r/1", b"old")
+        self.come(self.record("r/1", b"new", hlc + 1), self.record("r/2", b"first", 1))
         self.assertEqual(self.kept(), {"r/1": b"new", "r/2": b"first"})
 
     def test_not_what_is_older(self) -> None:
-        stamp = self.retain("r/1", b"new")
-        self.come(self.record("r/1", b"old", stamp - 1))
+        hlc = self.retain("r/1", b"new")
+        self.come(self.record("r/1", b"old", hlc - 1))
         self.assertEqual(self.kept(), {"r/1": b"new"})
 
     def test_an_erasure_that_is_newer(self) -> None:
-        stamp = self.retain("r/1", b"x")
-        self.come(self.record("r/1", b"", stamp + 1))
+        hlc = self.retain("r/1", b"x")
+        self.come(self.record("r/1", b"", hlc + 1))
         self.assertEqual(self.kept(), {})
 
     def test_not_what_was_erased_since(self) -> None:
         """A node that was away does not bring it back."""
-        stamp = self.retain("r/1", b"x")
+        hlc = self.retain("r/1", b"x")
         self.retain("r/1", b"")
-        self.come(self.record("r/1", b"x", stamp))
+        self.come(self.record("r/1", b"x", hlc))
         self.assertEqual(self.kept(), {})
 
-    def test_of_equal_stamps_all_nodes_choose_the_same(self) -> None:
+    def test_of_equal_timestamps_all_nodes_choose_the_same(self) -> None:
         for first, second in ((b"1", b"2"), (b"2", b"1")):
             self.setUp()
             self.come(self.record("r/1", first, LATER), self.record("r/1", second, LATER))
@@ -175,7 +175,7 @@ class Giving(Case):
     """Node b asks, and gets what it does not have."""
 
     def ask(self, *buckets: int, **known: int) -> dict[str, bytes]:
-        """What it is given; `known` are its topics with their stamps."""
+        """What it is given; `known` are its topics with their timestamps."""
         far = self.here.link()
         far.say(HAVE, buckets=list(buckets), known=list(known.items()), left=0)
         self.assertEqual(len(far.took(FILLED)), 1)
@@ -189,20 +189,20 @@ class Giving(Case):
 
     def test_what_it_has_an_older_one_of(self) -> None:
         topic = topic_in(7)
-        stamp = self.retain(topic)
-        self.assertEqual(self.ask(7, **{topic: stamp - 1}), {topic: b"x"})
+        hlc = self.retain(topic)
+        self.assertEqual(self.ask(7, **{topic: hlc - 1}), {topic: b"x"})
         self.setUp()
-        stamp = self.retain(topic)
-        self.assertEqual(self.ask(7, **{topic: stamp}), {})
+        hlc = self.retain(topic)
+        self.assertEqual(self.ask(7, **{topic: hlc}), {})
         self.setUp()
-        stamp = self.retain(topic)
-        self.assertEqual(self.ask(7, **{topic: stamp + 1}), {})
+        hlc = self.retain(topic)
+        self.assertEqual(self.ask(7, **{topic: hlc + 1}), {})
 
     def test_what_was_erased(self) -> None:
         topic = topic_in(7)
-        stamp = self.retain(topic)
+        hlc = self.retain(topic)
         self.retain(topic, b"")
-        self.assertEqual(self.ask(7, **{topic: stamp}), {topic: b""})
+        self.assertEqual(self.ask(7, **{topic: hlc}), {topic: b""})
 
     def test_nothing_but_the_end_if_there_is_nothing(self) -> None:
         self.assertEqual(self.ask(7), {})
@@ -257,5 +257,5 @@ class Meeting(SynchronousTestCase):
                 kept.append({message.topic: message.payload for message in found})
             self.assertEqual(kept[0], kept[1])
             self.assertGreater(len(kept[0]), 5)
-            sums = [node.world.hub.retained.sums for node in sim.nodes.values()]
-            self.assertEqual(sums[0], sums[1])
+            digests = [node.world.hub.retained.digests for node in sim.nodes.values()]
+            self.assertEqual(digests[0], digests[1])

@@ -98,6 +98,6 @@ class LeaveTests(Case):
         sim.run(0.001)
         node_of(a).offer()
         sim.run(0.3)
-        self.assertEqual(len(node_of(b).peers.table), 3)
+        self.assertEqual(len(node_of(b).peers.table.names), 3)
         self.hand_over(a)
         self.assertEqual(len(b.world.hub.sessions), 7)

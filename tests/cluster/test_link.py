@@ -10,7 +10,7 @@ from twisted.internet.task import deferLater
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from mhub.cluster import link
-from mhub.cluster.contract import Channel
+from mhub.cluster.contract import LinkEnd
 from mhub.cluster.link import PART, split_address
 from mhub.config.kinds import join_address
 from tests.cluster.ends import FakeEnds, LinkCase, Raw, loop
@@ -59,13 +59,13 @@ class FrameTests(LinkCase):
 
     async def test_nothing_waits_to_be_sent_together(self) -> None:
         """TCP_NODELAY: a frame does not wait for the acknowledgement of the one before."""
-        for channel in await self.linked():
-            self.assertTrue(channel._broker.transport.getTcpNoDelay())
+        for end in await self.linked():
+            self.assertTrue(end._broker.transport.getTcpNoDelay())
 
     async def test_a_frame_sent_in_opened_arrives(self) -> None:
         class Eager(FakeEnds):
-            def opened(self, channel: Channel, hello: bytes) -> None:
-                channel.send(9, self.name.encode())
+            def opened(self, link: LinkEnd, hello: bytes) -> None:
+                link.send(9, self.name.encode())
 
         a, b = Eager("eager-a"), Eager("eager-b")
         _, address = self.listening(a)
@@ -106,7 +106,7 @@ class DialTests(LinkCase):
             bound.bind(("127.0.0.1", 0))
             address = f"127.0.0.1:{bound.getsockname()[1]}"
             self.links(self.b).dial(address)
-            self.assertEqual(self.b.heard, [])
+            self.assertEqual(self.b.events, [])
             failed, text = await self.b.next("dial_failed")
         self.assertEqual(failed, address)
         self.assertIn("refused", text)
@@ -157,11 +157,11 @@ class EndTests(LinkCase):
         """The other side and both logs hear why; the one who closed does not hear lost()."""
         at_a, at_b = await self.linked()
         at_b.close("there is a better link")
-        channel, text = await self.a.next("lost")
+        link, text = await self.a.next("lost")
         await at_b.gone
-        self.assertIs(channel, at_a)
+        self.assertIs(link, at_a)
         self.assertIn("there is a better link", text)
-        self.assertNotIn("lost", self.b.heard)
+        self.assertNotIn("lost", self.b.events)
         self.assertEqual(len(self.lines("there is a better link", "(node-a)")), 1)
         self.assertEqual(len(self.lines("there is a better link", "(node-b)")), 1)
 
@@ -179,7 +179,7 @@ class EndTests(LinkCase):
         at_b.close("one of two")
         await at_a.gone
         await at_b.gone
-        self.assertNotIn("lost", self.a.heard + self.b.heard)
+        self.assertNotIn("lost", self.a.events + self.b.events)
 
     async def test_after_close_nothing_is_heard_nor_said(self) -> None:
         at_a, at_b = await self.linked()
@@ -189,14 +189,14 @@ class EndTests(LinkCase):
         at_b.send(2, b"too late")
         await self.a.next("lost")
         await at_b.gone
-        self.assertNotIn("received", self.a.heard + self.b.heard)
+        self.assertNotIn("received", self.a.events + self.b.events)
         self.assertEqual(self.lines("again"), [])
 
     async def test_close_within_received(self) -> None:
         class Fickle(FakeEnds):
-            def received(self, channel: Channel, kind: int, body: bytes) -> None:
-                super().received(channel, kind, body)
-                channel.close("one is enough")
+            def received(self, link: LinkEnd, kind: int, body: bytes) -> None:
+                super().received(link, kind, body)
+                link.close("one is enough")
 
         fickle = Fickle("fickle")
         _, address = self.listening(fickle)
@@ -205,7 +205,7 @@ class EndTests(LinkCase):
         for kind in range(5):
             at_b.send(kind, b"")
         await self.b.next("lost")
-        self.assertEqual(fickle.heard, ["opened", "received"])
+        self.assertEqual(fickle.events, ["opened", "received"])
 
     async def test_the_connection_breaks(self) -> None:
         at_a, at_b = await self.linked()
@@ -235,7 +235,7 @@ class EndTests(LinkCase):
         _, there = await self.b.next("lost")
         self.assertIn(f"more than {3 * PART} bytes", here)
         self.assertIn(f"more than {3 * PART} bytes", there)
-        self.assertEqual(self.a.heard, ["opened", "received", "received", "lost"])
+        self.assertEqual(self.a.events, ["opened", "received", "received", "lost"])
 
 
 class BugTests(LinkCase):
@@ -293,7 +293,7 @@ class BugTests(LinkCase):
 
 class StopTests(LinkCase):
     async def test_stop(self) -> None:
-        """All channels are closed, nobody can call any more, and the node hears nothing."""
+        """All links are closed, nobody can call any more, and the node hears nothing."""
         links, address = self.listening(self.a)
         self.links(self.b).dial(address)
         at_b = await self.b.next("opened")
@@ -301,7 +301,7 @@ class StopTests(LinkCase):
         await links.stop()
         _, text = await self.b.next("lost")
         self.assertIn("shutting down", text)
-        self.assertEqual(self.a.heard, ["opened"])
+        self.assertEqual(self.a.events, ["opened"])
         self.links(self.b).dial(address)
         await self.b.next("dial_failed")
         await at_b.gone
@@ -314,7 +314,7 @@ class StopTests(LinkCase):
         await links.stop()
         links.dial(address)
         await deferLater(loop, 0.01)
-        self.assertEqual(self.b.heard, [])
+        self.assertEqual(self.b.events, [])
 
     async def test_a_login_under_way_ends(self) -> None:
         made: list[Protocol] = []
@@ -328,7 +328,7 @@ class StopTests(LinkCase):
         while not made:
             await deferLater(loop, 0.001)
         await links.stop()
-        self.assertEqual(self.b.heard, [])
+        self.assertEqual(self.b.events, [])
 
     async def test_a_stop_without_a_start(self) -> None:
         await self.links(self.a).stop()

@@ -45,7 +45,7 @@ class TlsCase(LinkCase):
             here = self.lines("no link with", address, dialler)
             there = [line for line in self.lines("no link with", listener) if address not in line]
         self.assertEqual((len(here), len(there)), (1, 1), self.logged)
-        self.assertNotIn("opened", self.a.heard + self.b.heard)
+        self.assertNotIn("opened", self.a.events + self.b.events)
 
 
 class WelcomeTests(TlsCase):
@@ -79,7 +79,7 @@ class WelcomeTests(TlsCase):
         at_a.close("there is a better link")
         _, text = await self.b.next("lost")
         self.assertIn("there is a better link", text)
-        self.assertEqual(self.b.heard, ["opened", "received", "lost"])
+        self.assertEqual(self.b.events, ["opened", "received", "lost"])
         await at_a.gone
         await at_b.gone
 
@@ -182,7 +182,7 @@ class HandshakeTests(TlsCase):
         await raw.ended
         while not self.lines("no link with", words):
             await deferLater(loop, 0.001)
-        self.assertEqual(self.a.heard, [])
+        self.assertEqual(self.a.events, [])
         await self.still_serves(address, tls=self.files("node-late"))
 
     async def test_no_certificate(self) -> None:
@@ -199,7 +199,7 @@ class HandshakeTests(TlsCase):
         while len(self.lines("no link with")) < 2:
             await deferLater(loop, 0.001)
         self.assertIn("TLS", text)
-        self.assertEqual(self.a.heard, [])
+        self.assertEqual(self.a.events, [])
 
     async def test_a_listener_without_tls(self) -> None:
         _, address = self.listening(self.a)
@@ -214,9 +214,9 @@ class HandshakeTests(TlsCase):
 class ReloadTests(TlsCase):
     """New certificates are for new links; those that are there stay."""
 
-    def shown(self, channel: Any) -> int:
+    def shown(self, link: Any) -> int:
         """The number of the certificate that the other side shows on a link."""
-        certificate = channel._broker.transport.getHandle().get_peer_certificate()
+        certificate = link._broker.transport.getHandle().get_peer_certificate()
         return int(certificate.get_serial_number())
 
     async def test_another_certificate(self) -> None:

@@ -103,7 +103,7 @@ class LoginTests(LinkCase):
             await deferLater(loop, 0.001)
         self.assertEqual(len(self.lines(address, "(node-a)", text)), 1)
         self.assertEqual(len(self.lines("(node-b)", text)), 1)
-        self.assertNotIn("opened", self.a.heard + self.b.heard)
+        self.assertNotIn("opened", self.a.events + self.b.events)
         await self.still_serves(address)
         return str(heard)
 
@@ -128,19 +128,19 @@ class LoginTests(LinkCase):
         self.assertIn(f"the other side says: {self.a.refuses}", heard)
         self.assertEqual(len(self.lines(address, "(node-a)", self.a.refuses)), 1)
         self.assertEqual(len(self.lines("(node-b)", self.a.refuses)), 1)
-        self.assertEqual(self.a.heard, [])
+        self.assertEqual(self.a.events, [])
 
     async def test_the_dialler_refuses(self) -> None:
         self.b.refuses = "two nodes with one name"
         await self.refused("two nodes with one name")
-        self.assertEqual(self.b.heard, ["dial_failed"])
+        self.assertEqual(self.b.events, ["dial_failed"])
 
     async def test_both_refuse(self) -> None:
         self.a.refuses = self.b.refuses = "no"
         _, address = self.listening(self.a)
         self.links(self.b).dial(address)
         await self.b.next("dial_failed")
-        self.assertNotIn("opened", self.a.heard + self.b.heard)
+        self.assertNotIn("opened", self.a.events + self.b.events)
 
     async def test_what_others_say_cannot_forge_the_log(self) -> None:
         """Neither a name nor a reason can begin a line of its own, or be without an end."""
@@ -265,7 +265,7 @@ class WireTests(LinkCase):
         self.links(self.b).dial(self.between(change))
         _, text = await self.b.next("dial_failed")
         self.assertIn("the shared secrets differ", text)
-        self.assertNotIn("opened", self.a.heard + self.b.heard)
+        self.assertNotIn("opened", self.a.events + self.b.events)
 
     async def test_the_hello_of_the_dialler_cannot_be_changed(self) -> None:
         await self.check(lambda data: data.replace(b"node-b", b"node-c"))
@@ -290,7 +290,7 @@ class WireTests(LinkCase):
         raw = await self.call(address)
         raw.say(b"".join(spoken))
         await raw.ended
-        self.assertEqual(self.a.heard.count("opened"), 1)
+        self.assertEqual(self.a.events.count("opened"), 1)
         self.assertEqual(len(self.lines("the shared secrets differ")), 1)
 
     async def test_a_proof_cannot_be_sent_back(self) -> None:

@@ -9,8 +9,7 @@ from mhub.cluster.contract import OLDEST, PROTOCOL
 from mhub.cluster.link import Links
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from tests.cluster.ends import LinkCase, loop
 from tests.core.world import START, World
@@ -54,7 +53,7 @@ class RefusalTests(LinkCase):
         ours = [line for line in self.lines("no link with", why) if there.address not in line]
         self.assertEqual(len(ours), 1, self.logged)
         self.assertIn(f"({name}): {why}", ours[0])
-        self.assertEqual((here.node.channels, there.node.channels), ({}, {}))
+        self.assertEqual((here.node.links, there.node.links), ({}, {}))
 
     async def test_none(self) -> None:
         here, there = Party(self, "a"), Party(self, "b")

@@ -16,7 +16,7 @@ from mhub.tap import Commands
 from tests.core.world import World
 
 
-class Channel:
+class LinkEnd:
     dialled = False
     address = "127.0.0.1:7884"
 
@@ -41,25 +41,25 @@ class Case(SynchronousTestCase):
             lambda: None,
         )
 
-    def link(self, name: str) -> Channel:
+    def link(self, name: str) -> LinkEnd:
         """Another node, as far as one can tell from here."""
-        channel = Channel()
+        link = LinkEnd()
         hello = pack(
             protocol=PROTOCOL,
             oldest=OLDEST,
             cluster="plant",
             node=name,
             instance=f"{name}1",
-            address=channel.address,
+            address=link.address,
             version="0",
         )
         node = self.cluster.node
         self.assertEqual(node.refusal(hello), "")
-        node.opened(channel, hello)
-        node.received(channel, frames.RESUME, pack(life="l", heard=["", 0], table=["", 0]))
-        node.received(channel, frames.TABLE, pack(at=-2, to=1, number=1, set=[["ft/#", 3]]))
-        node.received(channel, frames.SUMS, pack(sums=[0] * 256))
-        return channel
+        node.opened(link, hello)
+        node.received(link, frames.RESUME, pack(epoch="l", received=["", 0], table=["", 0]))
+        node.received(link, frames.TABLE, pack(at=-2, to=1, number=1, set=[["ft/#", 3]]))
+        node.received(link, frames.DIGESTS, pack(digests=[0] * 256))
+        return link
 
     def ask(self, command: str, **arguments: object) -> Any:
         """As the control socket does it."""
@@ -74,8 +74,8 @@ class StatusTests(Case):
         return found
 
     def test_a_queue_that_is_full(self) -> None:
-        channel = self.link("b")
-        self.cluster.node.lost(channel, "reset")
+        link = self.link("b")
+        self.cluster.node.lost(link, "reset")
         peers = self.cluster.node.peers
         peers.limits.max_queued_messages = 2
         publisher = self.world.client("p", 5)
@@ -93,13 +93,13 @@ class StatusTests(Case):
 
     def test_when_a_node_is_called_again(self) -> None:
         node = self.cluster.node
-        channel = self.link("b")
+        link = self.link("b")
         self.assertEqual((self.member()["calls_failed"], self.member()["next_call_s"]), (0, None))
-        node.lost(channel, "reset")
+        node.lost(link, "reset")
         for failures in (1, 2, 3):
             self.world.now += 20.0
             node.tick(self.world.now)
-            node.dial_failed(channel.address, "refused")
+            node.dial_failed(link.address, "refused")
             said = self.member()
             self.assertEqual(said["calls_failed"], failures)
             self.assertGreater(said["next_call_s"], 0.3 * 2 ** (failures - 1))
@@ -124,8 +124,8 @@ class ForgetTests(Case):
         self.assertEqual(self.refused("b"), "node b is suspect: stop it or let it leave first")
 
     def test_a_node_that_is_not_linked(self) -> None:
-        channel = self.link("b")
-        self.cluster.node.lost(channel, "reset")
+        link = self.link("b")
+        self.cluster.node.lost(link, "reset")
         self.world.client("p").publish("t/1", b"x", 1)
         answer = self.ask("cluster-forget", node="b")
         self.assertEqual(answer, {"node": "b", "messages": 1, "routes": 1})

@@ -107,10 +107,10 @@ class LocalFirstTests(SharedCase):
         sim = self.cluster_of_two()
         a, b = sim.nodes["a"], sim.nodes["b"]
         at_a, at_b = self.member(a, "ma"), self.member(b, "mb")
-        sent = [peer.messages_sent for peer in node_of(a).peers.all]
+        sent = [peer.counters.messages_sent for peer in node_of(a).peers.all]
         self.publish(a, self.connect(a, "pa"), range(10))
         self.assertEqual(self.got(a, at_a), list(range(10)))
-        self.assertEqual([peer.messages_sent for peer in node_of(a).peers.all], sent)
+        self.assertEqual([peer.counters.messages_sent for peer in node_of(a).peers.all], sent)
         self.publish(b, self.connect(b, "pb"), range(10))
         self.assertEqual(self.got(b, at_b), list(range(10)))
         self.assertEqual(self.got(a, at_a), [])
@@ -188,8 +188,8 @@ class DrainTests(SharedCase):
         a.lose(slow)
         sim.run(0.5)
         a.crash()
-        for channel in sim.channels:
-            channel.coming.clear()  # with all that was on its way
+        for link in sim.links:
+            link.coming.clear()  # with all that was on its way
         sim.heal()
         a.start()
         sim.run(5.0)

@@ -5,9 +5,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.cluster.frames import AGAIN, CONFIRM, PUBLISHES, SUMS, TABLE
+from mhub.cluster.frames import AGAIN, CONFIRM, DIGESTS, PUBLISHES, TABLE
 from mhub.cluster.tables import PART
-from mhub.core.peers import FILTER, LOG
+from mhub.core.table import FILTER, LOG
 from mhub.wire.primitives import read_u64
 from tests.cluster.far import Far, Here
 from tests.helpers import packets as p
@@ -17,16 +17,16 @@ class Case(SynchronousTestCase):
     def setUp(self) -> None:
         self.here = Here()
         self.client = self.here.world.client("c")
-        self.base = self.here.peers.number  # the client is in the table, too
+        self.base = self.here.peers.table.number  # the client is in the table, too
 
     def subscribe(self, *topic_filters: str) -> None:
         self.client.send(p.subscribe(1, *[(each, 0) for each in topic_filters]))
 
     def many(self, count: int) -> None:
         """So many changes of the table, by so many new filters."""
-        first = self.here.peers.number
+        first = self.here.peers.table.number
         for number in range(first, first + count):
-            self.here.peers.announce(f"{FILTER}t/{number}", 1)
+            self.here.peers.table.announce(f"{FILTER}t/{number}", 1)
 
     def names(self, parts: list[dict[str, Any]]) -> list[str]:
         return [name for part in parts for name, _ in part["set"]]
@@ -39,9 +39,9 @@ class AllOfIt(Case):
     def check_whole(self, far: Far) -> list[dict[str, Any]]:
         """What was told is all of the table, once."""
         parts = far.told(TABLE)
-        self.assertEqual(sorted(self.names(parts)), sorted(self.here.peers.table))
+        self.assertEqual(sorted(self.names(parts)), sorted(self.here.peers.table.names))
         self.assertEqual(parts[0]["at"], -2)
-        self.assertEqual(parts[-1]["to"], self.here.peers.number)
+        self.assertEqual(parts[-1]["to"], self.here.peers.table.number)
         return parts
 
     def test_to_a_node_that_has_nothing_of_it(self) -> None:
@@ -58,14 +58,14 @@ class AllOfIt(Case):
         """A link that breaks half way must not leave a table that counts as whole."""
         self.many(2 * PART)
         parts = self.check_whole(self.here.link())
-        number = self.here.peers.number
+        number = self.here.peers.table.number
         self.assertEqual(self.bounds(parts), [(-2, -1), (-1, -1), (-1, number)])
         self.assertEqual([len(part["set"]) for part in parts][:2], [PART, PART])
 
     def test_as_many_names_as_one_part_has(self) -> None:
         self.many(PART - self.base)
         parts = self.check_whole(self.here.link())
-        self.assertEqual(self.bounds(parts), [(-2, self.here.peers.number)])
+        self.assertEqual(self.bounds(parts), [(-2, self.here.peers.table.number)])
 
     def test_to_a_node_that_had_it_from_another_process(self) -> None:
         self.check_whole(self.here.link(("a0", self.base)))
@@ -74,7 +74,7 @@ class AllOfIt(Case):
         self.check_whole(self.here.link(("a1", self.base + 1)))
 
     def test_if_the_changes_are_not_remembered_any_more(self) -> None:
-        known = self.here.peers.number
+        known = self.here.peers.table.number
         self.many(LOG + 1)
         self.check_whole(self.here.link(("a1", known)))
 
@@ -88,7 +88,7 @@ class AllOfIt(Case):
 class WhatHasChanged(Case):
     def test_since_the_link_broke(self) -> None:
         self.subscribe("x")
-        known = self.here.peers.number
+        known = self.here.peers.table.number
         self.subscribe("y", "z")
         parts = self.here.link(("a1", known)).told(TABLE)
         self.assertEqual(self.bounds(parts), [(known, known + 2)])
@@ -100,14 +100,14 @@ class WhatHasChanged(Case):
         self.assertEqual(far.told(TABLE), [{"at": self.base, "to": self.base, "set": []}])
 
     def test_as_much_as_is_remembered(self) -> None:
-        known = self.here.peers.number
+        known = self.here.peers.table.number
         self.many(LOG)
         parts = self.here.link(("a1", known)).told(TABLE)
         self.assertEqual(parts[0]["at"], known)
         self.assertEqual(len(self.names(parts)), LOG)
 
     def test_in_parts_each_of_which_follows_the_one_before(self) -> None:
-        known = self.here.peers.number
+        known = self.here.peers.table.number
         self.many(2 * PART + 1)
         parts = self.here.link(("a1", known)).told(TABLE)
         steps = [known, known + PART, known + 2 * PART, known + 2 * PART + 1]
@@ -144,7 +144,7 @@ class OfAnother(Case):
             found += [topic] if self.far.took(PUBLISHES) else []
         return found
 
-    def heard(self) -> int:
+    def confirmed(self) -> int:
         """Up to which number its table is here, as it is told."""
         body = self.far.took(CONFIRM)[-1]
         return read_u64(body, 16)[0]
@@ -153,11 +153,11 @@ class OfAnother(Case):
         self.tell(-2, 3, ("fx", 1))
         self.tell(3, 5, ("fy", 1), ("fx", 0))
         self.assertEqual(self.wanted("x", "y"), ["y"])
-        self.assertEqual(self.heard(), 5)
+        self.assertEqual(self.confirmed(), 5)
 
     def test_a_node_is_up_when_all_of_its_table_is_here(self) -> None:
         """And its retained messages, whichever comes last."""
-        self.far.say(SUMS, sums=self.here.world.hub.retained.sums)
+        self.far.say(DIGESTS, digests=self.here.world.hub.retained.digests)
         self.tell(-2, -1, ("fx", 1))
         self.assertEqual(self.here.state(), "syncing")
         self.tell(-1, 3, ("fy", 1))
@@ -168,7 +168,7 @@ class OfAnother(Case):
         self.tell(-2, 3, ("fx", 1))
         self.tell(4, 5, ("fy", 1))
         self.assertEqual(self.wanted("x", "y"), ["x"])
-        self.assertEqual((len(self.far.took(AGAIN)), self.heard()), (1, 3))
+        self.assertEqual((len(self.far.took(AGAIN)), self.confirmed()), (1, 3))
 
     def test_nor_is_what_came_already(self) -> None:
         self.tell(-2, 3, ("fx", 1))
@@ -178,7 +178,7 @@ class OfAnother(Case):
     def test_all_of_it_takes_the_place_of_what_was_known(self) -> None:
         self.tell(-2, 3, ("fx", 1), ("fy", 1), ("fz", 1))
         self.tell(-2, 9, ("fy", 1))
-        self.assertEqual((self.wanted("x", "y", "z"), self.heard()), (["y"], 9))
+        self.assertEqual((self.wanted("x", "y", "z"), self.confirmed()), (["y"], 9))
 
     def test_of_clients_as_well(self) -> None:
         """Where a session is not any more, nobody has to be asked for it."""
@@ -190,12 +190,12 @@ class OfAnother(Case):
     def test_but_not_before_its_last_part(self) -> None:
         """A filter that is in a later part is wanted all the time."""
         self.tell(-2, 3, ("fx", 1), ("fy", 1), ("fz", 1))
-        self.assertEqual(self.heard(), 3)
+        self.assertEqual(self.confirmed(), 3)
         self.tell(-2, -1, ("fy", 1))
         self.assertEqual(self.wanted("x", "y", "z"), ["x", "y", "z"])
         self.assertEqual(self.far.took(CONFIRM), [])
         self.tell(-1, 9, ("fz", 1))
-        self.assertEqual((self.wanted("x", "y", "z"), self.heard()), (["y", "z"], 9))
+        self.assertEqual((self.wanted("x", "y", "z"), self.confirmed()), (["y", "z"], 9))
 
     def test_a_link_that_breaks_half_way_begins_anew(self) -> None:
         self.tell(-2, 3, ("fx", 1))
@@ -223,16 +223,16 @@ class Suback(Case):
         far.confirm(self.base)
         self.subscribe("x")
         self.assertEqual(self.client.take(), [])
-        far.confirm(self.here.peers.number - 1)
+        far.confirm(self.here.peers.table.number - 1)
         self.assertEqual(self.client.take(), [])
-        far.confirm(self.here.peers.number)
+        far.confirm(self.here.peers.table.number)
         self.assertEqual(self.client.next("SUBACK").pid, 1)
 
     def test_it_does_not_wait_where_all_is_known(self) -> None:
         self.subscribe("x")
         self.client.take()
         far = self.here.link()
-        far.confirm(self.here.peers.number)
+        far.confirm(self.here.peers.table.number)
         self.subscribe("x")
         self.assertEqual(self.client.next("SUBACK").pid, 1)
 
@@ -241,11 +241,11 @@ class Suback(Case):
         self.subscribe("x")
         self.client.take()
         far = self.here.link()
-        far.confirm(self.here.peers.number)
+        far.confirm(self.here.peers.table.number)
         far.say(AGAIN)
         self.subscribe("x")
         self.assertEqual(self.client.take(), [])
-        far.confirm(self.here.peers.number)
+        far.confirm(self.here.peers.table.number)
         self.assertEqual(self.client.next("SUBACK").pid, 1)
 
     def test_it_does_not_wait_for_a_node_that_was_never_there(self) -> None:
@@ -254,7 +254,7 @@ class Suback(Case):
         self.subscribe("x")
         self.assertEqual(self.client.next("SUBACK").pid, 1)
 
-    def test_it_does_not_wait_for_a_node_of_which_nothing_is_heard(self) -> None:
+    def test_it_does_not_wait_for_a_node_from_which_nothing_is_received(self) -> None:
         far = self.here.link()
         far.confirm(self.base)
         self.here.world.now += 4.0  # suspect_s is 3

@@ -74,8 +74,8 @@ class MessageTests(TrafficCase):
         a.send(publisher, p.publish("t/1", b"x", 1, 1))
         sim.run(1.0)
         self.assertEqual(self.since(sim), {("a", frames.PUBLISHES): 1, ("b", frames.CONFIRM): 1})
-        self.assertEqual(node_of(b).members["a"].peer.messages_received, 1)
-        self.assertEqual(node_of(c).members["a"].peer.messages_received, 0)
+        self.assertEqual(node_of(b).members["a"].peer.counters.messages_received, 1)
+        self.assertEqual(node_of(c).members["a"].peer.counters.messages_received, 0)
 
     def test_it_ends_with_the_subscription(self) -> None:
         sim = self.counting("ab")
@@ -114,7 +114,9 @@ class SysTests(TrafficCase):
         sim.run(10.0)
         self.assertEqual(self.since(sim), {})
         for node in (a, b):
-            self.assertEqual([each for each in node_of(node).peers.table if "$SYS" in each], [])
+            self.assertEqual(
+                [each for each in node_of(node).peers.table.names if "$SYS" in each], []
+            )
         sim.cut("a", "b")
         sim.run(5.0)
         self.assertTrue(sim.whole())

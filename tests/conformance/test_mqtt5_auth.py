@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mhub.core.ports import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
 from tests.conformance import mqtt5 as p5
 from tests.conformance.mqtt5 import Mqtt5Case, Reason
 from tests.conformance.statements import statement

@@ -80,7 +80,7 @@ class NobodyTests(ClientCase):
         with CannedSocket(self.path, {"progress": "one"}, silent=True):
             self.assertEqual(
                 self.error(silence_s=0.01),
-                f"nothing was heard from the broker at {self.path} for 0.01 s; its log may tell"
+                f"nothing was received from the broker at {self.path} for 0.01 s; its log may tell"
                 " why",
             )
 

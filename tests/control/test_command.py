@@ -86,6 +86,31 @@ c     suspect  127.0.0.1:7885    -  1.2k/3.3M      12     4.0k  0.5.0       4s
         linked = member("b", calls_failed=1, next_call_s=None)
         self.assertNotIn("called", render(status(linked), 80))
 
+    def test_sessions_between_nodes(self) -> None:
+        numbers = {"migrating": 2, "waiting": 1, "merging": 0, "held": 3}
+        of_b = {"waiting": 1, "merging": 2, "held": 3}
+        there = member("b", sessions=of_b, held_s=130.0)
+        shown = render(status(there, sessions=numbers), 120)
+        text = " ".join(shown.split())
+        self.assertIn(
+            "protocol 2 2 sessions migrating; 1 session waiting for messages of other nodes;"
+            " confirmations held for 3 sessions node state",
+            text,
+        )
+        self.assertTrue(
+            text.endswith(
+                "1 session here waiting for its messages; older copies of 2 sessions here waiting"
+                " for it to merge; confirmations to it held for 3 sessions since 2m"
+            ),
+            text,
+        )
+
+    def test_nothing_is_said_of_sessions_that_stay(self) -> None:
+        none = {"migrating": 0, "waiting": 0, "merging": 0, "held": 0}
+        quiet = member("b", sessions=dict(none), held_s=None)
+        shown = render(status(quiet, sessions=none), 120)
+        self.assertEqual(shown, render(status(member("b")), 120))
+
     def test_version_goes_first(self) -> None:
         """When the table is too wide, the version that all have goes: the head has it."""
         shown = render(status(member("node-b", address="10.20.30.40:7883")), 75)

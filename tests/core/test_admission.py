@@ -3,7 +3,7 @@
 from typing import Any
 from unittest import TestCase
 
-from mhub.core.ports import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
 from mhub.wire import reasons
 from tests.core.world import Client, World
 from tests.helpers import packets as p

@@ -234,7 +234,7 @@ class Pieces(TestCase):
             client.feed(byte)
         partial = client.connection.partial
         assert partial is not None
-        self.assertEqual((len(partial), client.connection.needed), (len(data) - 1, len(data)))
+        self.assertEqual((len(partial.data), partial.needed), (len(data) - 1, len(data)))
 
     def test_the_buffer_is_let_go(self) -> None:
         world = World()

@@ -110,7 +110,7 @@ class Batches(DiskCase):
         client = self.join("c")
         client.send(p.subscribe(1, ("t", 1)))
         self.disk.settle()
-        self.assertEqual(list(self.world.hub.holding), [])
+        self.assertEqual(list(self.world.hub.storage.holding), [])
 
 
 class Messages(DiskCase):

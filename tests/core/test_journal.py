@@ -190,93 +190,6 @@ class SettledTests(DiskCase):
         self.assertEqual((store.messages, store.deliveries), ({}, {}))
 
 
-class QueueTests(DiskCase):
-    def fill(self, count: int) -> None:
-        self.subscriber("away", "t", 1).lose()
-        self.disk.settle()
-        sender = self.world.client("pub")
-        for number in range(count):
-            sender.publish("t", b"%d" % number, 1)
-            self.disk.settle()
-
-    def drain(self) -> list[bytes]:
-        client = self.join("away")
-        found = []
-        while packets := client.take():
-            for packet in packets:
-                found.append(packet.payload)
-                client.send(p.puback(packet.pid))
-            self.disk.settle()
-        return found
-
-    def test_only_a_window_of_a_long_queue_is_in_memory(self) -> None:
-        self.fill(100)
-        session = self.world.hub.sessions["away"]
-        assert session.queue is not None
-        self.assertEqual((len(session.queue), session.spilled), (4, 96))
-
-    def test_a_long_queue_comes_in_order(self) -> None:
-        self.fill(100)
-        self.assertEqual(self.drain(), [b"%d" % number for number in range(100)])
-        self.assertEqual(self.disk.store.deliveries, {})
-        self.assertEqual(self.world.hub.queued_bytes, 0)
-
-    def test_and_after_a_crash(self) -> None:
-        self.fill(100)
-        self.crash()
-        self.assertEqual(self.world.hub.sessions["away"].queued(), 100)
-        self.assertEqual(self.drain(), [b"%d" % number for number in range(100)])
-        self.assertEqual(self.world.hub.queued_bytes, 0)
-
-    def test_new_messages_come_behind_those_in_the_store(self) -> None:
-        self.fill(20)
-        client = self.join("away")
-        found = []
-        number = 20
-        while packets := client.take():
-            for packet in packets:
-                found.append(packet.payload)
-                if number < 40:
-                    self.world.client("pub").publish("t", b"%d" % number, 1)
-                    number += 1
-                client.send(p.puback(packet.pid))
-            self.disk.settle()
-        self.assertEqual(found, [b"%d" % n for n in range(40)])
-
-    def test_the_oldest_are_dropped_where_that_is_wanted(self) -> None:
-        self.start(queue_full="drop-oldest", max_queued_messages=10)
-        self.fill(50)
-        self.assertEqual(self.drain(), [b"%d" % number for number in range(40, 50)])
-        self.assertEqual(self.world.stats.dropped_queue_full, 40)
-
-    def test_all_queues_together_have_a_bound(self) -> None:
-        self.start(max_queued_bytes_total=20)
-        self.fill(50)
-        self.assertEqual(self.world.hub.sessions["away"].queued(), 10)
-        self.assertEqual(self.world.stats.dropped_queue_full, 40)
-
-    def test_a_shared_subscribers_queue_is_at_hand_after_a_crash_and_keeps_its_order(self) -> None:
-        self.subscriber("away", "$share/g/t", 1).lose()
-        self.disk.settle()
-        for number in range(30):
-            self.world.client("pub").publish("t", b"%d" % number, 1)
-        self.disk.settle()
-        self.crash()
-        self.world.client("pub").publish("t", b"30", 1)  # before any of it came back
-        self.disk.settle()
-        self.assertEqual(self.world.hub.sessions["away"].spilled, 0)
-        self.assertEqual(self.drain(), [b"%d" % number for number in range(31)])
-
-    def test_what_the_store_has_lost_is_told_and_not_waited_for(self) -> None:
-        self.fill(20)
-        self.crash()
-        self.disk.store.deliveries.clear()
-        said: list[str] = []
-        self.world.diary.crashed = lambda what, error: said.append(what)  # type: ignore[method-assign]
-        self.assertEqual(self.drain(), [])
-        self.assertEqual((len(said), self.world.hub.queued_bytes), (1, 0))
-
-
 class BehindTests(DiskCase):
     """A store that does not keep up slows its publishers down, and nobody else."""
 
@@ -289,14 +202,14 @@ class BehindTests(DiskCase):
             self.sender.send(p.publish("t", b"x" * 200, 1, number))
 
     def test_its_publishers_wait(self) -> None:
-        self.assertTrue(self.world.hub.behind)
+        self.assertTrue(self.world.hub.storage.behind)
         self.assertFalse(self.sender.outlet.reading)
         self.assertEqual(self.world.stats.store_behind, 1)
 
     def test_whatever_is_to_be_stored_counts(self) -> None:
         """Retained messages, too, and also those of a batch that is under way."""
         self.disk.settle()
-        self.assertFalse(self.world.hub.behind)
+        self.assertFalse(self.world.hub.storage.behind)
         other = self.world.client("other")
         other.send(*(p.publish(f"r/{pid}", b"x" * 200, 1, pid, True) for pid in range(1, 6)))
         self.assertEqual(other.outlet.reading, True)

@@ -3,13 +3,13 @@
 from typing import Any
 
 from mhub.core.connection import ENOUGH
+from tests.core.subscriber import SubscriberCase
 from tests.core.test_journal import DiskCase
-from tests.core.test_session import Case
 from tests.core.world import Client
 from tests.helpers import packets as p
 
 
-class BehindTheQueue(Case):
+class BehindTheQueue(SubscriberCase):
     """The socket has room again, and a part of the queue is still to be sent."""
 
     def begun(self, qos: int, **options: Any) -> None:
@@ -59,7 +59,7 @@ class BehindTheQueue(Case):
         self.assertEqual(self.numbers(), [0, 1, 2, 3, 4])
 
 
-class BehindThoseSentAgain(Case):
+class BehindThoseSentAgain(SubscriberCase):
     """After a break: what was in flight, then retained messages, then the queue."""
 
     def test_retained_messages_that_were_on_their_way(self) -> None:
@@ -100,7 +100,7 @@ class BehindThoseSentAgain(Case):
         self.assertEqual(self.numbers(client), [*range(12)])
 
 
-class BehindRetainedOnes(Case):
+class BehindRetainedOnes(SubscriberCase):
     """The retained messages of a new subscription come before anything newer of their topics."""
 
     def newer(self, qos: int, **options: Any) -> list[int]:

@@ -4,8 +4,12 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.core.channel_in import UNCONFIRMED, UNCONFIRMED_S
+from mhub.core.channel_out import EAGER
+from mhub.core.channel_records import BARE, CONFIRM, PUBLISHES, Entry
 from mhub.core.hlc import Clock
-from mhub.core.peer import BARE, CONFIRM, EAGER, OWED, OWED_S, PUBLISHES, Entry, Peer, PeerLimits
+from mhub.core.limits import PeerLimits
+from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.wire.primitives import read_u64
 from tests.core.world import World
@@ -40,7 +44,7 @@ class Alone:
         return False
 
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
-        self.controls.append((client_id, body, peer.messages_received))
+        self.controls.append((client_id, body, peer.counters.messages_received))
 
     def direct(self, entry: Entry) -> None:
         self.directs.append(entry)
@@ -48,11 +52,15 @@ class Alone:
     def loaded(self, session: Any, rows: Any) -> None: ...
     def ended(self, session: Any) -> None: ...
     def turn(self) -> None: ...
+    def stored(self) -> None: ...
+    def session_numbers(self) -> dict[str, int]:
+        return {}
+
     def owned(self, peer: Peer, client_id: str, value: int) -> None: ...
 
 
 class Side:
-    """A hub with a line to one other."""
+    """A hub with a channel to one other."""
 
     def __init__(self, name: str, other: str) -> None:
         self.world = World()
@@ -63,7 +71,7 @@ class Side:
         self.hub = hub
         self.outlet = Outlet()
         self.peer = peers.meet(other)
-        self.peer.linked(self.outlet, "", 0, "life")
+        self.peer.linked(self.outlet, "", 0, "epoch")
         hub.flush()
         self.outlet.sent.clear()
 
@@ -86,7 +94,7 @@ class Lines(SynchronousTestCase):
         """What a has for b, to b."""
         bodies = self.a.outlet.take(PUBLISHES)
         for body in bodies:
-            self.b.peer.take(body, self.b.hub.now)
+            self.b.peer.incoming.take(body, self.b.hub.now)
             self.b.hub.flush()
         return bodies
 
@@ -108,19 +116,19 @@ class Lines(SynchronousTestCase):
         """Its number is that of the frame, counted on: the record has flags and the packet."""
         self.alice.send(b"".join(p.publish(TOPIC, b"x", 1, pid) for pid in (1, 2, 3)))
         (body,) = self.cross()
-        self.assertEqual(read_u64(body, 0)[0], self.a.peer.last_n - 2)
+        self.assertEqual(read_u64(body, 0)[0], self.a.peer.outgoing.last_n - 2)
         self.assertEqual(len(body), 8 + 3 * len(b"." + p.publish(TOPIC, b"x")))
-        self.assertEqual(self.b.peer.heard_n, self.a.peer.last_n)
+        self.assertEqual(self.b.peer.incoming.last_received, self.a.peer.outgoing.last_n)
 
     def test_qos_0_is_confirmed_now_and_then(self) -> None:
-        for _ in range(OWED - 1):
+        for _ in range(UNCONFIRMED - 1):
             self.alice.send(p.publish(TOPIC, b"x"))
             self.cross()
         self.assertEqual(self.answer(), 0)
         self.alice.send(p.publish(TOPIC, b"x"))
         self.cross()
         self.assertEqual(self.answer(), 1)
-        self.assertEqual(self.a.peer.under_way_bytes, 0)
+        self.assertEqual(self.a.peer.outgoing.under_way_bytes, 0)
 
     def test_much_of_it_is_confirmed_at_once(self) -> None:
         """Else it would fill the window of the other side, which would have to wait."""
@@ -132,22 +140,22 @@ class Lines(SynchronousTestCase):
     def test_each_confirmation_makes_room_for_what_it_confirms(self) -> None:
         for _ in range(3):
             self.alice.send(p.publish(TOPIC, b"x", 1, 7))
-        under_way = self.a.peer.under_way_bytes
+        under_way = self.a.peer.outgoing.under_way_bytes
         bodies = self.a.outlet.take(PUBLISHES)
         for number, body in enumerate(bodies):
-            self.assertEqual(self.a.peer.under_way_bytes, under_way)
-            self.b.peer.take(body, self.b.hub.now)
+            self.assertEqual(self.a.peer.outgoing.under_way_bytes, under_way)
+            self.b.peer.incoming.take(body, self.b.hub.now)
             self.b.hub.flush()
             self.assertEqual(self.answer(), 1)
             under_way -= len(body)
             self.assertEqual(len(self.alice.take()), 1, number)
-        self.assertEqual((self.a.peer.under_way_bytes, under_way), (0, 0))
+        self.assertEqual((self.a.peer.outgoing.under_way_bytes, under_way), (0, 0))
 
     def test_what_is_owed_is_confirmed_in_time(self) -> None:
         self.alice.send(p.publish(TOPIC, b"x"))
         self.cross()
         self.assertEqual(self.answer(), 0)
-        self.b.hub.now += 2 * OWED_S
+        self.b.hub.now += 2 * UNCONFIRMED_S
         self.b.hub.flush()
         self.assertEqual(self.answer(), 1)
 

@@ -5,7 +5,7 @@ The bounds are those of `PeerLimits`: messages and bytes of QoS 1 and 2, bytes o
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.core.peer import CONFIRM, PUBLISHES
+from mhub.core.channel_records import CONFIRM, PUBLISHES
 from tests.core.disk import Disk
 from tests.core.test_peer import TOPIC, Side
 from tests.core.world import Client
@@ -40,9 +40,9 @@ class Case(SynchronousTestCase):
     def confirm(self) -> None:
         """The other node has all that was sent to it, and says so."""
         other = Side("b", "a")
-        other.peer.frames_heard = self.peer.frames_confirmed
+        other.peer.incoming.frames_received = self.peer.outgoing.frames_confirmed
         for body in self.side.outlet.take(PUBLISHES):
-            other.peer.take(body, other.hub.now)
+            other.peer.incoming.take(body, other.hub.now)
         other.hub.flush()
         for body in other.outlet.take(CONFIRM):
             self.peer.confirmed(body)
@@ -60,7 +60,7 @@ class Refusals:
         self.publish(self.five, 1, 4)
         self.publish(self.five, 2, 5)
         self.assertEqual(self.reasons(self.five), self.REFUSED)
-        self.assertEqual((self.peer.queued, self.peer.refused), (3, 2))
+        self.assertEqual((self.peer.outgoing.queued, self.peer.counters.refused), (3, 2))
         self.assertEqual(self.told()["refused/full"], "2")
         self.assertEqual(self.told()["queued/messages"], "3")
         self.assertEqual(self.told()["dropped/full"], "0")
@@ -70,7 +70,9 @@ class Refusals:
         self.limits.max_queued_bytes = 2 * size
         for pid in (1, 2, 3):
             self.publish(self.five, 1, pid, bytes(1000))
-        self.assertEqual((self.peer.queued, self.peer.queued_bytes), (2, 2 * size))
+        self.assertEqual(
+            (self.peer.outgoing.queued, self.peer.outgoing.queued_bytes), (2, 2 * size)
+        )
         self.assertEqual(self.told()["queued/bytes"], str(2 * size))
         self.assertEqual(self.told()["refused/full"], "1")
 
@@ -125,7 +127,7 @@ class Refusals:
         self.five.send(p.publish("other", b"2", 1, 3, version=5))
         member = self.side.world.client("member", clean=False)
         self.assertEqual(member.payloads(), [b"1", b"2"])
-        self.assertEqual((self.peer.queued, self.peer.refused), (1, 0))
+        self.assertEqual((self.peer.outgoing.queued, self.peer.counters.refused), (1, 0))
 
     def test_drop(self) -> None:
         """The publisher hears nothing of it, and all others get it."""
@@ -135,7 +137,7 @@ class Refusals:
         self.publish(self.five, 1, 2, b"2")
         self.publish(self.five, 2, 3, b"3")
         self.assertEqual(self.here.payloads(), [b"1", b"2", b"3"])
-        self.assertEqual((self.peer.queued, self.peer.dropped_full), (1, 2))
+        self.assertEqual((self.peer.outgoing.queued, self.peer.counters.dropped_full), (1, 2))
         self.assertEqual(self.told()["dropped/full"], "2")
         self.assertEqual(self.told()["refused/full"], "0")
         self.assertFalse(self.five.closed)
@@ -153,7 +155,7 @@ class Away(Refusals, Case):
     def test_qos_0_is_dropped(self) -> None:
         self.publish(self.five, 0, 0)
         self.publish(self.five, 0, 0)
-        self.assertEqual((self.peer.dropped_qos0, self.told()["dropped/qos0"]), (2, "2"))
+        self.assertEqual((self.peer.counters.dropped_qos0, self.told()["dropped/qos0"]), (2, "2"))
         self.assertEqual(self.told()["queued/bytes"], "0")
 
     def test_an_acknowledgement_does_not_wait_for_it(self) -> None:
@@ -172,10 +174,10 @@ class Away(Refusals, Case):
         for pid in (1, 2, 3):
             self.publish(self.five, 1, pid)
         self.five.take()
-        self.peer.linked(self.side.outlet, "", 0, "life")
+        self.peer.linked(self.side.outlet, "", 0, "epoch")
         self.side.hub.flush()
         self.confirm()
-        self.assertEqual((self.peer.queued, self.peer.queued_bytes), (0, 0))
+        self.assertEqual((self.peer.outgoing.queued, self.peer.outgoing.queued_bytes), (0, 0))
         self.publish(self.five, 1, 4)
         self.confirm()
         self.assertEqual(self.reasons(self.five), [("PUBACK", 0)])
@@ -209,33 +211,35 @@ class Silent(Refusals, Case):
         self.limits.max_queued_bytes_qos0 = 3 * size
         for number in range(20):
             self.publish(self.five, 0, 0, b"%03d" % number + bytes(997))
-        sent = self.peer.messages_sent
-        self.assertLess(self.peer.under_way_bytes, 4000 + 2 * size)
-        self.assertEqual(self.peer.queued_bytes_qos0, 3 * size)
+        sent = self.peer.counters.messages_sent
+        self.assertLess(self.peer.outgoing.under_way_bytes, 4000 + 2 * size)
+        self.assertEqual(self.peer.outgoing.queued_bytes_qos0, 3 * size)
         self.assertEqual(self.told()["queued/bytes"], str(3 * size))
-        self.assertEqual(self.peer.dropped_qos0, 20 - 3 - sent)
+        self.assertEqual(self.peer.counters.dropped_qos0, 20 - 3 - sent)
         self.assertEqual(self.told()["dropped/qos0"], str(20 - 3 - sent))
         self.assertEqual(len(self.here.take()), 20)
         self.confirm()
-        self.assertEqual((self.peer.messages_sent, self.peer.queued_bytes_qos0), (sent + 3, 0))
+        self.assertEqual(
+            (self.peer.counters.messages_sent, self.peer.outgoing.queued_bytes_qos0), (sent + 3, 0)
+        )
 
     def test_the_window_bounds_what_is_on_its_way(self) -> None:
         self.limits.window_bytes = 4000
         for pid in range(1, 21):
             self.publish(self.five, 1, pid, bytes(1000))
-        self.assertLess(self.peer.under_way_bytes, 4000 + 1100)
-        self.assertEqual(self.peer.queued, 20)
+        self.assertLess(self.peer.outgoing.under_way_bytes, 4000 + 1100)
+        self.assertEqual(self.peer.outgoing.queued, 20)
         for _ in range(20):
             self.confirm()
-        self.assertEqual((self.peer.queued, self.peer.under_way_bytes), (0, 0))
+        self.assertEqual((self.peer.outgoing.queued, self.peer.outgoing.under_way_bytes), (0, 0))
         self.assertEqual(len(self.five.take()), 20)
 
     def test_when_the_link_breaks_qos_0_is_dropped(self) -> None:
         self.limits.window_bytes = 1
         for _ in range(5):
             self.publish(self.five, 0, 0)
-        waiting = 5 - self.peer.messages_sent
+        waiting = 5 - self.peer.counters.messages_sent
         self.assertGreater(waiting, 0)
         self.peer.unlinked()
-        self.assertEqual(self.peer.dropped_qos0, waiting)
+        self.assertEqual(self.peer.counters.dropped_qos0, waiting)
         self.assertEqual(self.told()["queued/bytes"], "0")

@@ -156,69 +156,69 @@ class Cluster(TestCase):
         self.store.count_for_peers()
         self.store.tombstone_s = 100.0
 
-    def stamped(self, stamp: int, payload: bytes = b"x", topic: str = "t") -> Publish:
+    def retained(self, hlc: int, payload: bytes = b"x", topic: str = "t") -> Publish:
         made = message(topic, payload)
-        made.stamp = stamp
+        made.hlc = hlc
         return made
 
-    def erase(self, stamp: int, topic: str = "t") -> None:
+    def erase(self, hlc: int, topic: str = "t") -> None:
         """As the hub does it."""
-        empty = self.stamped(stamp, b"", topic)
+        empty = self.retained(hlc, b"", topic)
         self.store.store(empty)
         self.store.put_tombstone(empty, NOW)
 
     def check_sums(self) -> None:
         """They are those of a node that has the same and counts it now."""
-        before = list(self.store.sums or [])
+        before = list(self.store.digests or [])
         self.store.count_for_peers()
-        self.assertEqual(before, self.store.sums)
+        self.assertEqual(before, self.store.digests)
 
-    def test_newer_is_what_has_a_higher_stamp(self) -> None:
-        self.assertTrue(self.store.newer(self.stamped(1)))
-        self.store.store(self.stamped(5, b"five"))
-        found = [self.store.newer(self.stamped(stamp, b"other")) for stamp in (4, 6)]
+    def test_newer_is_what_has_a_higher_timestamp(self) -> None:
+        self.assertTrue(self.store.newer(self.retained(1)))
+        self.store.store(self.retained(5, b"five"))
+        found = [self.store.newer(self.retained(hlc, b"other")) for hlc in (4, 6)]
         self.assertEqual(found, [False, True])
 
-    def test_of_equal_stamps_the_payload_decides(self) -> None:
+    def test_of_equal_timestamps_the_payload_decides(self) -> None:
         """The same way on each node; the same message is not newer than itself."""
-        self.store.store(self.stamped(5, b"b"))
-        found = [self.store.newer(self.stamped(5, payload)) for payload in (b"a", b"b", b"c")]
+        self.store.store(self.retained(5, b"b"))
+        found = [self.store.newer(self.retained(5, payload)) for payload in (b"a", b"b", b"c")]
         self.assertEqual(found, [False, False, True])
 
     def test_an_erasure_is_remembered(self) -> None:
-        self.store.store(self.stamped(5))
+        self.store.store(self.retained(5))
         self.erase(7)
         self.assertEqual(self.store.match("t", NOW), [])
-        found = [self.store.newer(self.stamped(stamp)) for stamp in (6, 8)]
+        found = [self.store.newer(self.retained(hlc)) for hlc in (6, 8)]
         self.assertEqual(found, [False, True])
 
     def test_for_a_while(self) -> None:
         self.erase(7)
         self.assertEqual(self.store.sweep(NOW + 99.0), [])
-        self.assertFalse(self.store.newer(self.stamped(6)))
+        self.assertFalse(self.store.newer(self.retained(6)))
         self.assertEqual(self.store.sweep(NOW + 100.0), ["t"])
-        self.assertTrue(self.store.newer(self.stamped(6)))
+        self.assertTrue(self.store.newer(self.retained(6)))
         self.check_sums()
 
     def test_until_there_is_a_newer_message(self) -> None:
         self.erase(7)
-        self.store.store(self.stamped(8))
-        self.assertEqual([each.stamp for each in self.store.known()], [8])
+        self.store.store(self.retained(8))
+        self.assertEqual([each.hlc for each in self.store.known()], [8])
         self.assertEqual(self.store.sweep(NOW + 1000.0), [])
 
-    def test_the_last_stamp_is_that_of_the_latest_of_both(self) -> None:
-        self.assertEqual(self.store.last_stamp(), 0)
-        self.store.store(self.stamped(5, topic="a"))
+    def test_the_last_hlc_is_that_of_the_latest_of_both(self) -> None:
+        self.assertEqual(self.store.last_hlc(), 0)
+        self.store.store(self.retained(5, topic="a"))
         self.erase(7, "b")
-        self.store.store(self.stamped(6, topic="c"))
-        self.assertEqual(self.store.last_stamp(), 7)
+        self.store.store(self.retained(6, topic="c"))
+        self.assertEqual(self.store.last_hlc(), 7)
 
     def test_what_is_not_of_the_cluster_is_not_compared(self) -> None:
-        """The broker's own topics have no stamps, and other values on each node."""
+        """The broker's own topics have no timestamps, and other values on each node."""
         self.store.store(message("$SYS/uptime", b"1"))
         self.assertEqual(self.store.known(), [])
         self.check_sums()
-        self.assertEqual(self.store.sums, [0] * BUCKETS)
+        self.assertEqual(self.store.digests, [0] * BUCKETS)
 
     @given(
         st.lists(
@@ -240,6 +240,6 @@ class Cluster(TestCase):
                 self.store.sweep(NOW + 30.0 * at)
             else:
                 made = message(topic, b"x" * size, NOW + 20.0 * size if what == "expiring" else 0.0)
-                made.stamp = 0 if what == "plain" else at + 1
+                made.hlc = 0 if what == "plain" else at + 1
                 self.store.store(made)
             self.check_sums()

@@ -4,7 +4,8 @@ from unittest import TestCase
 
 from mhub.core.connection import Connection
 from mhub.core.hlc import Clock
-from mhub.core.peer import Peer, PeerLimits
+from mhub.core.limits import PeerLimits
+from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.records import Row
 from mhub.core.session import Session
@@ -111,6 +112,9 @@ class Neighbours:
     def turn(self) -> None:
         pass
 
+    def session_numbers(self) -> dict[str, int]:
+        return {"migrating": 3, "held": 1}
+
 
 class Frames:
     """The way to a peer, which is no further than here."""
@@ -129,7 +133,7 @@ class Cluster(Case):
         for name in ("b", "c"):
             peers.meet(name)
             peers.learn(peers.peers[name], "ft/#", 3)
-        peers.peers["b"].linked(Frames(), "", 0, "life")
+        peers.peers["b"].linked(Frames(), "", 0, "epoch")
         return peers
 
     def test_nothing_of_a_cluster_without_one(self) -> None:
@@ -143,8 +147,8 @@ class Cluster(Case):
         publisher = self.world.client("p")
         publisher.publish("t/1", b"12345", 1)
         publisher.publish("t/2", b"12345")
-        peers.peers["b"].messages_received = 5
-        peers.peers["c"].messages_doubled = 1
+        peers.peers["b"].counters.messages_received = 5
+        peers.peers["c"].counters.messages_doubled = 1
         self.world.wait(0.5)
         told = {
             name.removeprefix("$SYS/broker/cluster/"): v for name, v in self.told(listener).items()
@@ -155,6 +159,8 @@ class Cluster(Case):
                 "node": "a",
                 "members/up": "1",
                 "members/total": "2",
+                "sessions/migrating": "3",
+                "sessions/held": "1",
                 "routes": "1",
                 "messages/sent": "2",
                 "messages/received": "5",
@@ -172,9 +178,9 @@ class Cluster(Case):
         publisher = self.world.client("p")
         publisher.publish("t/1", b"12345")
         publisher.publish("t/1", b"12345", 1)
-        peers.peers["b"].messages_received = 5
-        peers.peers["b"].messages_doubled = 1
-        peers.peers["c"].dropped_full = 2
+        peers.peers["b"].counters.messages_received = 5
+        peers.peers["b"].counters.messages_doubled = 1
+        peers.peers["c"].counters.dropped_full = 2
         before = self.world.hub.sys.cluster_values(peers)
         peers.peers["b"].unlinked()
         for name in ("b", "c"):

@@ -6,9 +6,9 @@ The witnesses come by another listener, read everything and answer.
 
 from typing import Any
 
+from mhub.core.authentication import CONTINUE, SUCCESS, Step
 from mhub.core.connection import CLOSED, UNREAD_BYTES
 from mhub.core.limits import DISCONNECT, DROP_NEWEST, DROP_OLDEST, Limits
-from mhub.core.ports import CONTINUE, SUCCESS, Step
 from tests.core.world import Client, World
 from tests.fuzz import script
 from tests.helpers import packets as p
@@ -180,17 +180,23 @@ class Crowd:
         for name, session in hub.sessions.items():
             if not name.endswith("a witness") and name != "another witness":
                 assert len(session.queue or ()) <= limits.max_queued_messages
-                assert session.queued_bytes <= limits.max_queued_bytes + limits.max_packet_size
+                if session.queue is not None:
+                    most = limits.max_queued_bytes + limits.max_packet_size
+                    assert session.queue.size_bytes <= most
                 assert len(session.inflight) <= limits.max_inflight
-                assert session.outstanding <= limits.max_inflight
+                assert session.inflight.outstanding <= limits.max_inflight
                 assert len(session.subscriptions) <= limits.max_subscriptions
         for attacker in self.attackers:
             connection = attacker.connection
-            assert len(connection.partial or b"") <= limits.max_packet_size + READ_SIZE
+            assert (
+                len(connection.partial.data if connection.partial else b"")
+                <= limits.max_packet_size + READ_SIZE
+            )
             held = sum(map(len, connection.out))
             assert held <= UNREAD_BYTES + 100 * READ_SIZE, held
-            assert len(connection.aliases_in or ()) <= limits.max_topic_alias
-            assert len(connection.aliases_out or ()) <= limits.max_topic_alias_out
+            if connection.aliases is not None:
+                assert len(connection.aliases.incoming) <= limits.max_topic_alias
+                assert len(connection.aliases.outgoing) <= limits.max_topic_alias_out
 
     def check_words(self) -> None:
         """All that was written is packets that a server may send, in an order that it may."""
@@ -208,7 +214,8 @@ class Crowd:
             assert all(packet.size <= most for packet in packets), (most, packets)
             for packet in packets:
                 alias = packet.prop(Prop.TOPIC_ALIAS, 0)
-                assert alias <= attacker.connection.max_aliases_out, packet
+                aliases = attacker.connection.aliases
+                assert alias <= (aliases.max_outgoing if aliases else 0), packet
 
     def check_residue(self) -> None:
         """When all have gone and their time is over, only the witnesses are left."""

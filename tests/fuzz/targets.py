@@ -8,7 +8,7 @@ from typing import Any
 
 from mhub.auth.scram import ScramExchange
 from mhub.auth.users import Users, make_verifier
-from mhub.core.ports import CONTINUE, FAILURE
+from mhub.core.authentication import CONTINUE, FAILURE
 from mhub.net import sniff
 from mhub.net.handshake import Accepted, Handshake
 from mhub.net.layers import ProxyLayer, WebSocketLayer

@@ -277,7 +277,7 @@ class Writing(Case):
             publisher.send(packet)
             self.receive(fast, len(packet))
         link, session = self.link("slow"), self.hub.sessions["slow"]
-        self.assertLessEqual(session.queued_bytes, 1 << 20)
+        self.assertLessEqual(session.queue.size_bytes, 1 << 20)
         self.assertLessEqual(len(link.unsent), 2 << 20)
         self.assertGreater(self.hub.stats.dropped_queue_full, 100)
         self.assertLessEqual(sum(map(len, link.connection.out)), 2 << 20)

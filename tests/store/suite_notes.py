@@ -78,9 +78,9 @@ class NoteSuite(StoreCase):
         await self.start()
         owner = session(1, NEVER, client_id=INTERNAL)
         seqs = (FAR, 3, FAR - 1, 1, 1 << 32, FAR + 7)
-        line = [delivery(1, seq, pid=1, share="é\0") for seq in seqs]
+        kept = [delivery(1, seq, pid=1, share="é\0") for seq in seqs]
         shared = delivery(1, 2, 7, pid=1)
-        await self.commit(owner, message(7, 2), *line, shared, delivery(1, FAR + 1, 7, pid=1))
+        await self.commit(owner, message(7, 2), *kept, shared, delivery(1, FAR + 1, 7, pid=1))
         [found] = (await self.start()).sessions
         self.assertEqual(
             [plain(row.record, "seq", "pid", "share") for row in found.inflight],
@@ -127,17 +127,17 @@ class NoteSuite(StoreCase):
         """Beside others, and longer than a portion in number and in bytes."""
         await self.start()
         seqs = range(10, 26_010, 20)
-        line = [delivery(2, seq, seq % 3 and 7, pid=1, size_bytes=1000) for seq in seqs]
-        for each in line:
+        kept = [delivery(2, seq, seq % 3 and 7, pid=1, size_bytes=1000) for seq in seqs]
+        for each in kept:
             filled(each, body=b"" if each.mid else body("x" * 3000 + str(each.seq)))
-        own = [each.body or body("shared") for each in line]
-        refs = sum(1 for each in line if each.mid)
+        own = [each.body or body("shared") for each in kept]
+        refs = sum(1 for each in kept if each.mid)
         await self.commit(
             session(1), session(2, NEVER, client_id=INTERNAL), session(3), message(7, refs)
         )
-        await self.commit(*line, delivery(1, 1, pid=1), delivery(3, 4, pid=1), delivery(2, 5))
+        await self.commit(*kept, delivery(1, 1, pid=1), delivery(3, 4, pid=1), delivery(2, 5))
         found = sorted((await self.start()).sessions, key=lambda each: each.record.sid)
-        self.assertEqual([len(each.inflight) for each in found], [1, len(line), 1])
+        self.assertEqual([len(each.inflight) for each in found], [1, len(kept), 1])
         self.assertEqual(
             [(row.record.seq, row.body) for row in found[1].inflight],
             list(zip(seqs, own, strict=True)),

@@ -49,7 +49,7 @@ def bodies(draw: st.DrawFn) -> bytes:
     publish.expiry_s = draw(st.integers(-1, 0x7FFFFFFF))
     publish.expiry_at = draw(st.integers(-1, 100))
     publish.expires_at = draw(TIMES)
-    publish.stamp = draw(st.sampled_from((0, 1, (1 << 64) - 1)))
+    publish.hlc = draw(st.sampled_from((0, 1, (1 << 64) - 1)))
     body = message(publish, 0.0)
     return body[:1] + b"\x01" + body[2:] if draw(st.integers(0, 4)) == 0 else body
 

@@ -8,9 +8,9 @@ from twisted.internet.task import Clock
 from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.core.channel_records import Entry
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
-from mhub.core.peer import Entry
 from mhub.core.records import Batch, Contents, Row
 from mhub.store.contract import StoreBroken, StoreError, StoreTaken
 from mhub.store.memory import MemoryStore
@@ -114,7 +114,7 @@ class CommitTests(WriterCase):
         self.clock.pump([1.0] * 30)
         self.assertEqual(self.sender.take(), [])
         self.assertGreater(self.world.stats.store_failures, 2)
-        self.assertEqual(self.world.hub.store_state, "failing: no room on the disk")
+        self.assertEqual(self.world.hub.storage.state, "failing: no room on the disk")
 
     def test_it_goes_on_when_the_store_works_again(self) -> None:
         self.sender.publish("t", b"x", 1)
@@ -123,7 +123,7 @@ class CommitTests(WriterCase):
         self.clock.pump([1.0] * 10)
         self.assertEqual([packet.type for packet in self.sender.take()], ["PUBACK"])
         self.assertEqual(len(self.balky.store.deliveries), 1)
-        self.assertEqual(self.world.hub.store_state, "ok")
+        self.assertEqual(self.world.hub.storage.state, "ok")
         self.assertIn("works again", self.said[-1])
 
     def test_the_log_has_it_once_and_then_once_a_minute(self) -> None:
@@ -145,7 +145,7 @@ class CommitTests(WriterCase):
         self.sender.publish("t", b"x", 1)
         self.clock.pump([1.0] * 30)
         self.assertEqual(self.sender.take(), [])
-        self.assertEqual(self.world.hub.store_state, "failing: another broker uses it now")
+        self.assertEqual(self.world.hub.storage.state, "failing: another broker uses it now")
 
     def test_a_defect_of_the_store_is_a_failure_too(self) -> None:
         self.balky.problem = ZeroDivisionError("a defect")
@@ -175,13 +175,13 @@ class OpenTests(WriterCase):
     def test_the_log_says_what_is_there(self) -> None:
         """What is kept for other nodes of a cluster is in no session."""
         self.successResultOf(self.open())
-        self.assertEqual(self.world.hub.store_state, "ok")
+        self.assertEqual(self.world.hub.storage.state, "ok")
         self.assertEqual(self.said[-1], "balky: 0 sessions, 0 queued messages, 0 retained")
         self.away().publish("t", b"x", 1, retain=True)
         journal = self.world.hub.require_journal()
-        sid = journal.line("b")
+        sid = journal.open_channel("b")
         entry = Entry(1, Publish(b"t", b"x", 1, False), True, None)
-        journal.keep_for_peer(sid, 1, entry, entry.spoken())
+        journal.keep_for_peer(sid, 1, entry, entry.addressed())
         self.world.hub.flush()
         self.begin()
         self.successResultOf(self.open())
@@ -198,7 +198,7 @@ class OpenTests(WriterCase):
         self.balky.problem = None
         self.clock.pump([1.0] * 10)
         self.successResultOf(opening)
-        self.assertEqual(self.world.hub.store_state, "ok")
+        self.assertEqual(self.world.hub.storage.state, "ok")
 
     def test_a_broken_one_is_not(self) -> None:
         self.balky.problem = StoreBroken("a newer schema")

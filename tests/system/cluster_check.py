@@ -9,7 +9,8 @@ twice     From QoS 2 to QoS 2, a message came once in a lifetime.  Not so if the
           Session Present 0 before the acknowledgement: then it has published it twice.
 order     In a lifetime, the messages of a publisher, topic and QoS came for the first time in the
           order in which they were published.  Left out are those published before the lifetime's
-          SUBACK, as what an earlier session had may come late; and those that were published twice.
+          SUBACK, as what an earlier session had may come late (if a node was frozen at that time,
+          those published before all nodes see each other again); and those published twice.
 repeats   Where no node and no link failed: each further copy at QoS 1 has DUP, or its publisher had
           sent it again.  (A broker that was killed does not always know what it had sent.)
 
@@ -213,7 +214,8 @@ class _Pair:
             or number in publisher.may_double
             or number in publisher.unordered
             # Nobody sent it, if it has no time; that is said elsewhere.
-            or publisher.first_sent_at.get(number, -math.inf) < lifetime.began_at
+            or publisher.first_sent_at.get(number, -math.inf)
+            < max(lifetime.began_at, lifetime.ordered_from)
         )
 
     def _story(self, copy: Copy) -> str:

@@ -183,6 +183,7 @@ class Lifetime:
 
     began_at: float = math.inf  # what was published before may come late
     required_from: float = math.inf  # what was published since has to come
+    ordered_from: float = 0.0  # what was published before may come late as well
 
 
 class RoamingSubscriber(Roaming, Subscriber):
@@ -284,6 +285,17 @@ class ClusterLoad(Load):
             client.trace = self._trace
             if not hasattr(client, "choose"):
                 client.choose = self._choose
+
+    def together_again(self, since: float) -> None:
+        """All nodes see each other; one of them did not since then.
+
+        It may have been told of sessions that began meanwhile only now, and had what was published
+        there for the older ones.
+        """
+        for subscriber in self.subscribers:
+            for lifetime in subscriber.lifetimes:
+                if since <= lifetime.began_at < math.inf:
+                    lifetime.ordered_from = time.monotonic()
 
     def _choose(self) -> Address | None:
         """In turn, as a load balancer does."""

@@ -13,6 +13,7 @@
 What must hold in the end is in `cluster_check`.
 """
 
+import time
 from collections.abc import Callable
 
 from tests.system.cluster_check import ClusterVerdict, judge_retained
@@ -38,6 +39,7 @@ def kill(testbed: Testbed) -> None:
 def freeze(testbed: Testbed) -> None:
     node = testbed.cluster.nodes[testbed.rng.choice("abc")]
     testbed.trace.note("CLUSTER", f"{node.name} is frozen")
+    frozen_at = time.monotonic()
     node.freeze()
     testbed.cluster.shut(node.name)
     testbed.work(DEAD_S + testbed.seconds)
@@ -45,6 +47,7 @@ def freeze(testbed: Testbed) -> None:
     node.thaw()
     testbed.cluster.open(node.name)
     testbed.until_whole()
+    testbed.load.together_again(frozen_at)
     testbed.work()
 
 

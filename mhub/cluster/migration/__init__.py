@@ -14,6 +14,7 @@
     intakes     those of all sessions here: gates that open, nodes that have switched elsewhere
     merging     older sessions of clients that have a newer one
     queues      a frozen session's queue, read in portions; entries as they arrive
+    outlook     what all this waits for, as an operator sees it
     controls    control records: what stands in a channel between the messages
     pending     what a client has published, for nodes that cannot be reached
 
@@ -52,10 +53,11 @@ then behind the MARK: each of them once, and in their order.  Nothing is compare
 is held back at B, and the CONNACK does not wait for P.
 
 If P cannot be reached, nothing changes but the time: A does not confirm what is behind the position
-(`Peer.hold_confirm`), B keeps P's *gate* closed, and whoever of both is linked with P first sends
-it the CUT, before anything else crosses the link.  If the session has gone on meanwhile, the gate
-has a *segment* for each node where it was: P works them off in their order.  P needs to remember
-nothing: its own marks that are not confirmed yet tell which of them it has dealt with already.
+(`IncomingChannel.hold_confirm`), B keeps P's *gate* closed, and whoever of both is linked with P
+first sends it the CUT, before anything else crosses the link.  If the session has gone on
+meanwhile, the gate has a *segment* for each node where it was: P works them off in their order.  P
+needs to remember nothing: its own marks that are not confirmed yet tell which of them it has dealt
+with already.
 
 Invariants
 ==========
@@ -99,7 +101,9 @@ What a client has published goes out in front of its END to all nodes that can b
 others the target gets *copies* of what is in the source's channels (PENDING), puts them into its
 own channels in front of all that the client publishes next, and says where they are from: a
 receiver takes each of them once, whichever way is faster.  The marks in front of a copy, where it
-was copied, go with it: whether it is for a session is decided there.
+was copied, go with it: whether it is for a session is decided there.  A session that has left such
+a node for the target takes the copies at once, as its gate for the source is still closed: else the
+source would send them again behind what the client publishes here.
 
 Shared subscriptions are a session's for as long as nobody else can have the message: the source is
 a member of its groups until DONE, the target from END on, and what comes to the source in between

@@ -12,8 +12,8 @@ from mhub.cluster.migration.segments import Gate
 from mhub.cluster.migration.source import IDLE, Source
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OPENING, Target
 from mhub.core.connection import WAITING, Connection
-from mhub.core.peers import CLIENT
 from mhub.core.session import Session
+from mhub.core.table import CLIENT
 from mhub.wire import reasons
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class Claims:
             target = self._claim(client_id)
             target.connection = connection
             connection.epoch = target.epoch
-            node.peers.own(client_id, target.epoch, True)
+            node.peers.table.own(client_id, target.epoch, True)
             if not self._has_to_wait(target):
                 del self._migration.targets[client_id]
                 self.take_up(client_id)
@@ -95,7 +95,7 @@ class Claims:
 
     def _claim(self, client_id: str) -> Target:
         node = self._node
-        target = Target(self._migration, client_id, node.peers.clock.stamp(node.hub.now))
+        target = Target(self._migration, client_id, node.peers.clock.timestamp(node.hub.now))
         target.wait()
         self._migration.targets[client_id] = target
         self._migration.count()
@@ -104,11 +104,11 @@ class Claims:
     def claim_again(self, target: Target) -> None:
         """Under a newer epoch: whatever was said of the earlier one is over."""
         node = self._node
-        target.epoch = node.peers.clock.stamp(node.hub.now)
+        target.epoch = node.peers.clock.timestamp(node.hub.now)
         target.offers = {}
         target.wait()
         waits = target.connection is not None and target.connection.state == WAITING
-        node.peers.own(target.client_id, target.epoch, waits)
+        node.peers.table.own(target.client_id, target.epoch, waits)
         if target.state == OPENING:
             target.handle("again")
 
@@ -116,7 +116,7 @@ class Claims:
         """A node that drains offers a session, though its client is not there."""
         if client_id not in self._migration.targets and client_id not in self._node.hub.sessions:
             target = self._claim(client_id)
-            self._node.peers.own(client_id, target.epoch, False)
+            self._node.peers.table.own(client_id, target.epoch, False)
 
     def _has_to_wait(self, target: Target) -> bool:
         client_id = target.client_id
@@ -181,7 +181,7 @@ class Claims:
 
     def ask_all(self, target: Target) -> None:
         """A new session: all nodes shall know of it, so that they send nothing to older ones."""
-        for member in list(self._node.channels.values()):
+        for member in list(self._node.links.values()):
             self._migration.tell_table(member)
             self._migration.intakes.ask(
                 member, target.client_id, target.epoch, target.epoch, [], []
@@ -194,9 +194,9 @@ class Claims:
         self.check_opening(target)
 
     def check_opening(self, target: Target) -> None:
-        for member in self._node.channels.values():
+        for member in self._node.links.values():
             peer = member.peer
-            if peer.up and peer.patient and member.name not in target.marked:
+            if peer.responds() and member.name not in target.marked:
                 return
         target.handle("marked")
 
@@ -212,13 +212,17 @@ class Claims:
             self._migration.intakes.settle(source.session)
         session = self._node.hub.sessions.get(client_id)
         if session is not None and session.connection is None:
-            self._forget_pids(session)
+            self._forget_pids_if_away(session)
         self._migration.count()
 
-    def _forget_pids(self, session: Session) -> None:
-        """A client may have been at a node that cannot be asked, with the same packet ids: to take
-        a new message for an old one would lose it."""
-        if session.incoming and self._node.peers.some_away():
+    def _forget_pids_if_away(self, session: Session) -> None:
+        if self._node.peers.some_away():
+            self.forget_pids(session)
+
+    def forget_pids(self, session: Session) -> None:
+        """A client may have been at a node that could not be asked, with the same packet ids: to
+        take a new message for an old one would lose it."""
+        if session.incoming:
             session.reset_state()
             session.lose_state(True)
 
@@ -235,7 +239,7 @@ class Claims:
             if target.session is None:
                 self.take_up(client_id)
             else:
-                self._forget_pids(session)
+                self._forget_pids_if_away(session)
             session.epoch = target.epoch
         if waits and connection is not None:
             if is_later:  # that claim was known before this CONNECT came
@@ -245,7 +249,7 @@ class Claims:
         elif session is None:
             self.announce(client_id)
         else:
-            node.peers.own(client_id, session.epoch, False)
+            node.peers.table.own(client_id, session.epoch, False)
             if session.sid:
                 node.hub.require_journal().session(session)
             session.rest(node.hub.now)
@@ -271,7 +275,8 @@ class Claims:
         for name in self._node.members:
             if name not in target.marked:
                 intake.gates[name] = Gate(target.epoch, [])
-        self._node.log(f"client {client_id!r} has a new session: other nodes may have an older one")
+        older = [name for name in self.older(client_id) if name != self._node.name]
+        self._node.log(_told_of_new(client_id, older))
         self.completed(target, session)
         if hub.sessions.get(client_id) is session:
             self._migration.intakes.watch(session)
@@ -287,7 +292,7 @@ class Claims:
         if session is None:
             self.announce(client_id)
         else:
-            self._node.peers.own(client_id, session.epoch, False)
+            self._node.peers.table.own(client_id, session.epoch, False)
         self._go_on_with(target)
 
     def announce(self, client_id: str) -> None:
@@ -295,7 +300,7 @@ class Claims:
         epoch = max(
             (each.session.epoch for each in self._migration.merging.of(client_id)), default=0
         )
-        self._node.peers.announce(CLIENT + client_id, epoch << 1)
+        self._node.peers.table.announce(CLIENT + client_id, epoch << 1)
 
     def _go_on_with(self, target: Target) -> None:
         """A claim is over: answer those who have offered, and go on with what is here."""
@@ -374,3 +379,16 @@ class Claims:
             target.offers.pop(member.name, None)
             if target.state == ARRIVING and target.source == member.name:
                 target.handle("lost")
+
+
+def _told_of_new(client_id: str, names: list[str]) -> str:
+    """A line of the log: what it means, and what can be done."""
+    why = "the one that it had has missed messages"
+    if names:
+        nodes = ("node " if len(names) == 1 else "nodes ") + ", ".join(sorted(names))
+        why = f"its session may be at {nodes}, which cannot be asked"
+    return (
+        f"client {client_id!r} is told Session Present 0 and has a new session: {why}."
+        " What the older one has comes as late messages, when it can be reached, and not at all if"
+        " its node is forgotten"
+    )

@@ -25,7 +25,7 @@ class Exchange:
     def __init__(self, migration: "Migration") -> None:
         self._migration = migration
         self._node = migration.node
-        self._took: dict[tuple[str, str], str] = {}  # by client id and source: the session's life
+        self._took: dict[tuple[str, str], str] = {}  # by client id and source: its session id there
         self._offers: dict[str, dict[str, Offer]] = {}  # to sessions that are frozen here
         # (batch, client, source, epoch): sessions that have come, until they are safe
         self._safe: deque[tuple[int, str, str, int]] = deque()
@@ -57,10 +57,12 @@ class Exchange:
         if session.frozen or client_id in self._migration.targets:
             return
         for name, offer in self._offers.pop(client_id, {}).items():
-            if self._took.get((client_id, name)) == offer.life:
+            if self._took.get((client_id, name)) == offer.session_id:
                 self._say_done(client_id, name, session.epoch)
                 continue
             merge = not session.clean
+            if merge and session.connection is None:
+                self._migration.claims.forget_pids(session)  # the client may have been there last
             self._migration.tell(
                 name, frames.REFUSED, client=client_id, epoch=session.epoch, merge=merge
             )
@@ -106,9 +108,9 @@ class Exchange:
         """A session has arrived.  Remember it, in the store together with the session, until the
         source has forgotten; when it is safe, the source is told, and all who publish for it."""
         client_id, name, epoch = target.client_id, target.source, target.epoch
-        self._took[client_id, name] = offer.life
+        self._took[client_id, name] = offer.session_id
         if session.sid:
-            self._node.hub.require_journal().note(f"{TOOK}{name}/{client_id}", offer.life)
+            self._node.hub.require_journal().note(f"{TOOK}{name}/{client_id}", offer.session_id)
         self._migration.intakes.note(session)
         self._migration.claims.completed(target, session)
         self._say_done(client_id, name, epoch)
@@ -125,7 +127,7 @@ class Exchange:
         member = self._node.members.get(name)
         if member is not None:
             self._migration.tell_table(member)
-            number = self._node.peers.number
+            number = self._node.peers.table.number
             self._migration.tell(name, frames.DONE, client=client_id, epoch=epoch, table=number)
         session = self._node.hub.sessions.get(client_id)
         if session is not None:
@@ -136,6 +138,12 @@ class Exchange:
         if self._took.pop((client_id, name), None) is not None:
             if self._node.hub.journal is not None:
                 self._node.hub.journal.note(f"{TOOK}{name}/{client_id}", "")
+
+    def table(self, member: Member) -> None:
+        """All that a node has is known: what it has forgotten while we could not hear it, too."""
+        for client_id, name in list(self._took):
+            if name == member.name and client_id not in member.peer.clients:
+                self.forget_took(client_id, name)
 
     def on_done(self, member: Member, body: bytes) -> None:
         said = unpack(body)
@@ -152,7 +160,7 @@ class Exchange:
     def on_ask(self, member: Member, body: bytes) -> None:
         said = unpack(body)
         client_id, epoch = str(said["client"]), int(said["epoch"])
-        if self._took.get((client_id, member.name)) == said["life"]:
+        if self._took.get((client_id, member.name)) == said["session_id"]:
             self._say_done(client_id, member.name, epoch)
             return
         is_same = said["instance"] == self._node.settings.instance

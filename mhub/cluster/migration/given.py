@@ -54,7 +54,7 @@ class GivenSessions:
             # It was here before: what was to be said then is a part of what is to be said now.
             for name in earlier.waits.keys() & given.waits.keys():
                 del earlier.waits[name]
-                self._node.peers.peers[name].release_confirm(earlier.why)
+                self._node.peers.peers[name].incoming.release_confirm(earlier.why)
             self._note(earlier)
         self._add(given)
         for name in given.waits:
@@ -86,7 +86,7 @@ class GivenSessions:
         self._migration.has_switched(member.name, client_id, epoch)
         for given in list(self._of.get(client_id, ())):
             if given.epoch <= epoch and given.waits.pop(member.name, None) is not None:
-                member.peer.release_confirm(given.why)
+                member.peer.incoming.release_confirm(given.why)
                 self._note(given)
 
     def _note(self, given: Given) -> None:
@@ -119,7 +119,7 @@ class GivenSessions:
                 member = self._node.members.get(name)
                 if member is not None and member.state == UP and now - member.since >= PATIENCE_S:
                     del given.waits[name]
-                    member.peer.release_confirm(given.why)
+                    member.peer.incoming.release_confirm(given.why)
             if given.why in self.all:
                 self._note(given)
 
@@ -130,7 +130,7 @@ class GivenSessions:
 
     def pending(self) -> int:
         """Sessions that were given away, of which nodes that can be reached do not know yet."""
-        linked = {member.name for member in self._node.channels.values()}
+        linked = {member.name for member in self._node.links.values()}
         return sum(1 for given in self.all.values() if linked & given.waits.keys())
 
     def recall(self, notes: dict[str, str]) -> None:
@@ -150,5 +150,7 @@ class GivenSessions:
             peer = self._node.peers.peers.get(name)
             here = [each for each in segments if each.node == self._node.name]
             if peer is not None and here:
-                is_known = all(each.life == peer.heard_life for each in here)
-                peer.hold_confirm(why, min(each.position for each in here) if is_known else 0)
+                is_known = all(each.channel_epoch == peer.incoming.epoch for each in here)
+                peer.incoming.hold_confirm(
+                    why, min(each.position for each in here) if is_known else 0
+                )

@@ -31,7 +31,7 @@ class Holders:
         """The highest epoch of a client's sessions and claims, but for those of one node."""
         others = [each for each in self._node.members.values() if each is not member]
         epochs = [self.held(each, client_id) for each in others]
-        return max([self._node.peers.own_epoch(client_id), *epochs])
+        return max([self._node.peers.table.own_epoch(client_id), *epochs])
 
     def is_worth_waiting(self, member: Member) -> bool:
         """It is linked, or was a moment ago: then it may be back in another.

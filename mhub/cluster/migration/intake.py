@@ -9,7 +9,9 @@ from collections.abc import Callable
 
 from mhub.cluster.migration.pending import CLOSED, marks_in
 from mhub.cluster.migration.segments import Gates, publisher
+from mhub.core.channel_records import Entry
 from mhub.core.delivery import Subscription
+from mhub.core.peers import Peers
 from mhub.core.session import Session
 from mhub.wire.publish import Publish
 
@@ -17,9 +19,9 @@ Divert = Callable[[Publish, int, Subscription], bool]
 
 
 class Intake:
-    def __init__(self, session: Session, node: str) -> None:
+    def __init__(self, session: Session, peers: Peers) -> None:
         self._session = session
-        self._node = node
+        self._peers = peers
         self.sid = 0  # of the session in the store, if there are notes about it
         self.gates: Gates = {}
         self.closed: set[str] = set()  # nodes whose messages another session gets from now on
@@ -32,11 +34,11 @@ class Intake:
 
     def admits(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         if subscription.group is None and not self._is_direct:
-            hub = self._session.hub
-            node = hub.source.name if hub.source is not None else self._node
+            peers = self._peers
+            node = peers.publisher.name if peers.publisher is not None else peers.node
             mark = 0
-            if hub.source_controls:
-                mark = marks_in(hub.source_controls).get(self._session.client_id, 0)
+            if peers.publisher_controls:
+                mark = marks_in(peers.publisher_controls).get(self._session.client_id, 0)
             gate = self.gates.get(node)
             if (gate is not None and mark < gate.epoch) or node in self.closed or mark == CLOSED:
                 return False
@@ -45,10 +47,19 @@ class Intake:
     def is_new(self, sender: str, via: str) -> bool:
         """Whether a message that a node sends again is not one that has come another way."""
         name = publisher(via)
-        if not via or name == self._node:
+        if not via or name == self._peers.node:
             return True
         gate = self.gates.get(name)
         return gate is not None and gate.is_new(via, name == sender)
+
+    def takes_copy(self, name: str, copy: Entry) -> bool:
+        """Whether a message that is in another node's channel to that one is still to come here."""
+        origin = copy.origin
+        gate = self.gates.get(origin.node) if origin is not None else None
+        if gate is None or origin is None or copy.direct or not copy.plain:
+            return False
+        mark = marks_in(origin.controls).get(self._session.client_id, 0)
+        return gate.takes_copy(name, origin.channel_epoch, origin.n, mark, mark == CLOSED)
 
     def deliver(self, message: Publish) -> None:
         """A message that was sent again for this session alone."""

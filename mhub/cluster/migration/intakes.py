@@ -12,7 +12,8 @@ from mhub.cluster.migration.intake import Intake
 from mhub.cluster.migration.segments import Gate, Segment, gates_of, publisher, text_of
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import ARRIVING, OPENING
-from mhub.core.peer import Entry, Peer
+from mhub.core.channel_records import Entry
+from mhub.core.peer import Peer
 from mhub.core.session import Session
 from mhub.wire import reasons
 
@@ -38,7 +39,7 @@ class Intakes:
     def of(self, session: Session) -> Intake:
         intake = self.get(session)
         if intake is None:
-            intake = session.intake = Intake(session, self._node.name)
+            intake = session.intake = Intake(session, self._node.peers)
         return intake
 
     @staticmethod
@@ -75,13 +76,13 @@ class Intakes:
         intake = self.of(session)
         found = {}
         for name, member in self._node.members.items():
-            peer = member.peer
+            channel = member.peer.incoming
             gate = intake.gates.get(name)
-            early = sorted(n for n, life in peer.early.items() if life == peer.heard_life)
+            early = sorted(n for n, epoch in channel.early.items() if epoch == channel.epoch)
             here = Segment(
                 self._node.name,
-                peer.heard_life,
-                peer.heard_n,
+                channel.epoch,
+                channel.last_received,
                 early,
                 gate.epoch if gate is not None else 0,
                 gate is None and name not in intake.closed,
@@ -113,8 +114,8 @@ class Intakes:
 
     def direct(self, entry: Entry) -> None:
         """What a node has published for a session, sent again to where that is now."""
-        client_id, epoch = entry.direct, entry.epoch
-        peer = self._node.hub.source
+        client_id, epoch = entry.direct, entry.session_epoch
+        peer = self._node.peers.publisher
         name = peer.name if peer is not None else self._node.name
         target = self._migration.targets.get(client_id)
         if target is not None and target.state == ARRIVING:
@@ -129,6 +130,24 @@ class Intakes:
             if gate is not None and gate.epoch == epoch and intake.is_new(sender, entry.via):
                 intake.deliver(entry.message)
                 self.note(session)
+
+    def copied(self, name: str, copies: list[Entry]) -> None:
+        """A publisher has come, with copies of what it has published for a node.
+
+        Sessions that have left that node for this one may not have got it: it is in the channel of
+        the publisher's former node, which has not switched yet.  They get it now, in front of what
+        the publisher says here; that node need not send it again.
+        """
+        for copy in copies:
+            route = self._node.hub.router.find(copy.message.topic_data)
+            for session in dict.fromkeys([each.session for each in route.targets]):
+                assert isinstance(session, Session)
+                intake = self.get(session)
+                if intake is None or self._migration.is_given(session):
+                    continue
+                if intake.takes_copy(name, copy):
+                    intake.deliver(copy.message)
+                    self.note(session)
 
     def marked(self, name: str, client_id: str, epoch: int, gap: bool) -> None:
         """A node has switched: from here on its messages are for the session with this epoch."""
@@ -153,7 +172,12 @@ class Intakes:
 
     def _has_gap(self, session: Session, name: str) -> None:
         """Messages of a node are missing in their place: the client has to know."""
-        self._node.log(f"client {session.client_id!r}: messages of node {name} may be missing")
+        self._node.log(
+            f"client {session.client_id!r} is disconnected and will be told Session Present 0:"
+            f" messages published at node {name} while its session migrated may be missing, as a"
+            " node that had it crashed or could not be reached. Nothing can bring them back; the"
+            " client has to look for what it needs"
+        )
         session.lose_state(True)
         if session.connection is not None:
             text = "messages were lost when the session migrated"
@@ -161,6 +185,7 @@ class Intakes:
 
     def closed(self, name: str, client_id: str, began: int) -> None:
         """A node knows of another session of a client, and sends nothing more to older ones."""
+        self._node.peers.clock.saw(began)  # a CONNECT from now on is later, also if it comes here
         self.close_merging(name, client_id)
         session = self._node.hub.sessions.get(client_id)
         if session is None:
@@ -193,9 +218,13 @@ class Intakes:
 
     def is_closed(self, source: Source) -> bool:
         """Whether nobody sends anything more to an older session."""
+        return not self.not_closed(source)
+
+    def not_closed(self, source: Source) -> list[str]:
+        """Nodes that may send something to an older session."""
         intake = source.intake
         nodes = [self._node.name, *self._node.members]
-        return all(name in intake.closed or name in intake.gates for name in nodes)
+        return [name for name in nodes if name not in intake.closed and name not in intake.gates]
 
     def forget(self, session: Session) -> None:
         intake = self.get(session)
@@ -227,7 +256,7 @@ class Intakes:
         if intake is None or not intake.gates:
             return
         self.gated[session.client_id] = session
-        for member in list(self._node.channels.values()):
+        for member in list(self._node.links.values()):
             gate = intake.gates.get(member.name)
             if gate is not None:
                 self._migration.tell_table(member)
@@ -259,10 +288,10 @@ class Intakes:
             epoch=epoch,
             began=began,
             to=self._node.name,
-            table=[self._node.settings.instance, self._node.peers.number],
+            table=[self._node.settings.instance, self._node.peers.table.number],
             filters=filters,
             segments=segments,
-            held=self._node.peers.own_epoch(client_id),
+            held=self._node.peers.table.own_epoch(client_id),
         )
 
     def linked(self, member: Member) -> None:

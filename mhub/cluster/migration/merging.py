@@ -6,12 +6,12 @@ An older session is set apart: it has no name in the hub any more, and a Source 
 from typing import TYPE_CHECKING
 
 from mhub.cluster.migration import controls
-from mhub.cluster.migration.queues import delivery_of
 from mhub.cluster.migration.source import DOUBT, ENDED, MERGING, Source
 from mhub.cluster.migration.target import ARRIVING
-from mhub.core.peers import CLIENT
+from mhub.core.delivery import delivery_of
 from mhub.core.records import Row
 from mhub.core.session import Session
+from mhub.core.table import CLIENT
 
 if TYPE_CHECKING:
     from mhub.cluster.migration.migration import Migration
@@ -38,7 +38,7 @@ class Merging:
             return
         highest = self._migration.holders.highest(client_id)
         if highest is not None:
-            highest.peer.put_control(client_id, body)
+            highest.peer.outgoing.put_control(client_id, body)
 
     def relayed(self, client_id: str, body: bytes) -> None:
         """Late entries came: the session may be here, on its way, or elsewhere."""
@@ -50,15 +50,15 @@ class Merging:
         highest = self._migration.holders.highest(client_id)
         if session is None:
             if highest is not None:
-                highest.peer.put_control(client_id, body)
+                highest.peer.outgoing.put_control(client_id, body)
             return
         source = self._migration.sources.get(session)
         if source is not None and source.state in (ENDED, DOUBT) and highest is not None:
-            highest.peer.put_control(client_id, body)  # and here, in case that it stays
-        clock_s = self._migration.time_of_day()
+            highest.peer.outgoing.put_control(client_id, body)  # and here, in case that it stays
+        clock_offset_s = self._migration.clock_offset_s()
         for row in controls.relayed(body):
-            session.enqueue(delivery_of(session, row, clock_s))
-        session.pump(self._node.hub.portion)
+            session.enqueue(delivery_of(row, clock_offset_s, session.subscriptions))
+        session.drain_queue(self._node.hub.portion)
 
     def set_apart(self, source: Source) -> None:
         """It is not the session of its client any more, but one that is emptied."""
@@ -68,7 +68,7 @@ class Merging:
         if self._node.hub.sessions.get(client_id) is session:
             del self._node.hub.sessions[client_id]
             if client_id not in self._migration.targets:
-                self._node.peers.announce(CLIENT + client_id, session.epoch << 1)
+                self._node.peers.table.announce(CLIENT + client_id, session.epoch << 1)
 
     def ended(self, source: Source) -> None:
         apart = self._apart.get(source.client_id, [])

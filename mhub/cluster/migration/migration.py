@@ -17,15 +17,16 @@ from mhub.cluster.migration.given import Given, GivenSessions
 from mhub.cluster.migration.holders import Holders
 from mhub.cluster.migration.intakes import Intakes
 from mhub.cluster.migration.merging import Merging
+from mhub.cluster.migration.outlook import Outlook
 from mhub.cluster.migration.resend import Resend
 from mhub.cluster.migration.source import CUTTING, DOUBT, ENDED, ENDED_NOTE, IDLE, Source
 from mhub.cluster.migration.switches import Switches
 from mhub.cluster.migration.target import ARRIVING, OPENING, Target
 from mhub.core.connection import WAITING
 from mhub.core.delivery import Delivery
-from mhub.core.peers import CLIENT
 from mhub.core.records import Row
 from mhub.core.session import Session
+from mhub.core.table import CLIENT
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
@@ -44,11 +45,12 @@ class Migration:
         self.intakes = Intakes(self)
         self.merging = Merging(self)
         self.exchange = Exchange(self)
+        self.outlook = Outlook(self)
         self.progress = 0  # entries that were given
         # (batch, client): sessions that are gone, until the store knows: others remember that they
         # have taken one for as long as we say that it is here
         self._gone: deque[tuple[int, str]] = deque()
-        self._lives = 0
+        self._session_ids = 0
 
     # For its parts
 
@@ -66,24 +68,24 @@ class Migration:
             self.node.send(member, kind, body)
 
     def tell_table(self, member: Member) -> None:
-        if member.peer.told < self.node.peers.number and member.resumed:
+        if member.peer.told < self.node.peers.table.number and member.resumed:
             self.node.tables.tell(member)
 
     def instance_of(self, name: str) -> str:
         member = self.node.members.get(name)
         return member.instance if member is not None else ""
 
-    def life(self, session: Session) -> str:
-        """Which session of this node it is."""
+    def session_id(self, session: Session) -> str:
+        """Which session of this node it is, also to others."""
         if session.sid:
             return f"{self.node.name}/{session.sid}"
-        self._lives += 1
-        return f"{self.node.settings.instance}/{self._lives}"
+        self._session_ids += 1
+        return f"{self.node.settings.instance}/{self._session_ids}"
 
-    def time_of_day(self) -> float:
+    def clock_offset_s(self) -> float:
         """What turns the hub's time into that of day, as the store has it."""
         journal = self.node.hub.journal
-        return journal.epoch if journal is not None else self.node.peers.clock.epoch
+        return journal.clock_offset_s if journal is not None else self.node.peers.clock.offset_s
 
     def has_switched(self, name: str, client_id: str, epoch: int) -> None:
         source = self.source_of(client_id)
@@ -111,7 +113,8 @@ class Migration:
             # them that the subscriptions are gone.
             if not self.switches.has_switched(session.client_id, given.epoch):
                 target = self.node.members[given.to].peer
-                target.put_control(session.client_id, controls.mark(given.epoch, False))
+                mark = controls.mark(given.epoch, source.has_gap())
+                target.outgoing.put_control(session.client_id, mark)
                 self.switches.remember(session.client_id, given.epoch, session.began)
                 older = {*self.claims.older(session.client_id)} - {given.to}
                 self.switches.close(session.client_id, session.began, older)
@@ -150,7 +153,7 @@ class Migration:
         target = self.targets.get(client_id)
         if target is not None:
             live = target.connection is not None and target.connection.state == WAITING
-            peers.own(client_id, target.epoch, live)
+            peers.table.own(client_id, target.epoch, live)
             self.claims.check(target)
         elif client_id not in self.node.hub.sessions:
             journal = self.node.hub.journal
@@ -191,6 +194,7 @@ class Migration:
 
     def table(self, member: Member) -> None:
         """A node has told all of its table."""
+        self.exchange.table(member)
         for source in list(self.sources.values()):
             if source.target == member.name:
                 source.handle("linked")
@@ -250,18 +254,20 @@ class Migration:
                 self.claims.lose_if_later(client_id, highest)
         self.merging.look()
         self.given.look()
-        for name in [name for name in self.node.peers.table if name.startswith(CLIENT)]:
+        self.outlook.look()
+        for name in [name for name in self.node.peers.table.names if name.startswith(CLIENT)]:
             client_id = name[len(CLIENT) :]
             if client_id not in hub.sessions and client_id not in self.targets:
                 self.claims.announce(client_id)
 
     def evacuate(self) -> None:
         """Who waits for a session is sent elsewhere, as all others are."""
+        redirect = self.node.hub.redirect
         for target in self.targets.values():
             connection = target.connection
             target.connection = None
-            if connection is not None and connection.state == WAITING:
-                connection.fail(self.node.hub.leaving, "this node is leaving the cluster")
+            if redirect is not None and connection is not None and connection.state == WAITING:
+                connection.fail(redirect.reason, "this node is leaving the cluster")
 
     # From the store
 

@@ -4,25 +4,26 @@ docs/peer-protocol.md has the grammar.
 """
 
 import json
-from typing import Any, Final
+from typing import Final
 
 from mhub.cluster.frames import with_data
 from mhub.cluster.migration import controls
-from mhub.core.peer import Entry, Origin, Peer, read_record, record_of
+from mhub.core.channel_records import Entry, Origin, read_special, record_of, special_of
+from mhub.core.peer import Peer
 from mhub.wire.publish import topic_field
 
 CLOSED: Final = -1
 """In the place of a mark's epoch, in front of a copy: CLOSE."""
 
 
-def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
-    """Copies of what a client has published and a peer may not have.
+def copies_of(node: str, client_id: str, peer: Peer) -> list[tuple[Entry, Origin]]:
+    """What a client has published and a peer may not have, and where that is a copy from.
 
     Whether a copy is for a session that migrates depends on the marks in front of it here.
     """
     marks: dict[str, int] = {}
     found = []
-    for entry in peer.unconfirmed():
+    for entry in peer.outgoing.unconfirmed():
         if entry.is_control:
             name = entry.message.topic_data.decode("utf-8")
             if entry.message.payload[:1] == controls.MARK:
@@ -30,12 +31,8 @@ def copies_of(node: str, client_id: str, peer: Peer) -> list[Entry]:
             elif entry.message.payload[:1] == controls.CLOSE:
                 marks[name] = CLOSED
         elif entry.message.sender == client_id:
-            copy = Entry(entry.n, entry.message, entry.plain, entry.shares)
-            copy.direct = entry.direct
-            copy.epoch = entry.epoch
-            copy.via = entry.via
-            copy.origin = entry.origin or Origin(node, peer.life, entry.n, json.dumps(marks))
-            found.append(copy)
+            here = Origin(node, peer.outgoing.epoch, entry.n, json.dumps(marks))
+            found.append((entry, entry.origin or here))
     return found
 
 
@@ -44,30 +41,22 @@ def marks_in(controls: str) -> dict[str, int]:
     return json.loads(controls) if controls else {}
 
 
-def pending_of(client_id: str, epoch: int, peer: Peer, copies: list[Entry]) -> bytes:
-    now = peer.hub.now
-    places = []
-    for copy in copies:
-        origin = copy.origin
-        assert origin is not None
-        place = [origin.node, origin.life, origin.n, origin.controls]
-        places.append([*place, copy.direct, copy.epoch, copy.via])
-    data = b"".join([record_of(e.message, e.plain, e.shares, now) for e in copies])
-    return with_data(data, client=client_id, epoch=epoch, node=peer.name, origins=places)
+def pending_of(client_id: str, epoch: int, peer: Peer, copies: list[tuple[Entry, Origin]]) -> bytes:
+    data = []
+    for entry, origin in copies:
+        data.append(special_of(entry, origin))
+        data.append(record_of(entry.message, entry.plain, entry.shares, peer.hub.now))
+    return with_data(b"".join(data), client=client_id, epoch=epoch, node=peer.name)
 
 
-def read_pending(client_id: str, said: dict[str, Any], data: bytes, now: float) -> list[Entry]:
+def read_pending(client_id: str, data: bytes, now: float) -> list[Entry]:
     found = []
     pos = 0
-    for node, life, n, said_before, direct, epoch, via in said["origins"]:
-        message, plain, shares, pos = read_record(data, pos, now)
+    while pos < len(data):
+        copy, pos = read_special(data, pos, now)
+        message = copy.message
         message.sender = client_id
         message.topic = message.topic_data.decode("utf-8")
         message.topic_field = topic_field(message.topic_data)
-        copy = Entry(0, message, plain, shares)
-        copy.origin = Origin(str(node), str(life), int(n), str(said_before))
-        copy.direct = str(direct)
-        copy.epoch = int(epoch)
-        copy.via = str(via)
         found.append(copy)
     return found

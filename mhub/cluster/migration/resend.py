@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.pending import CLOSED, marks_in
 from mhub.cluster.migration.segments import Segment, place
-from mhub.core.peer import Entry
+from mhub.core.channel_out import OutgoingChannel
+from mhub.core.channel_records import Entry
+from mhub.core.peer import Peer
 from mhub.wire.topics import matches
 
 if TYPE_CHECKING:
@@ -41,9 +43,10 @@ class Resend:
         if peer is None:
             return found, False
         is_open = segment.was_open
-        is_known = peer.life == segment.life
-        for entry in peer.unconfirmed():
-            if is_known and (entry.n <= segment.position or entry.n in segment.early):
+        is_known = peer.outgoing.epoch == segment.channel_epoch
+        early = set(segment.early) if is_known else set()
+        for entry in peer.outgoing.behind(segment.position if is_known else 0):
+            if entry.n in early:
                 continue
             if entry.is_control:
                 if _is_switch(entry, client_id):
@@ -52,28 +55,35 @@ class Resend:
             elif entry.origin is not None and not entry.direct:
                 # A copy: for which session it is was decided where it was copied, and whether that
                 # has got it where the session is now.
-                origin = entry.origin
-                is_for_it = marks_in(origin.controls).get(client_id, 0) != CLOSED
+                is_for_it = marks_in(entry.origin.controls).get(client_id, 0) != CLOSED
                 if entry.plain and is_for_it and _matches(filters, entry):
-                    found.append(_again(entry, place(origin.node, origin.life, origin.n)))
+                    found.append(_again(entry, self._place(peer, entry)))
             elif entry.direct:
-                is_for_it = entry.direct == client_id and entry.epoch == segment.since
-                if is_for_it and not is_open and entry.origin is None:
-                    found.append(_again(entry, entry.via))
+                is_for_it = entry.direct == client_id and entry.session_epoch == segment.since
+                if is_for_it and not is_open:
+                    found.append(_again(entry, entry.via or self._place(peer, entry)))
             elif entry.plain and is_open and _matches(filters, entry):
-                found.append(_again(entry, place(self._node.name, peer.life, entry.n)))
+                found.append(_again(entry, self._place(peer, entry)))
         return found, is_open
+
+    def _place(self, peer: Peer, entry: Entry) -> str:
+        """Where a message was at first that is in our channel to a peer."""
+        origin = entry.origin
+        if origin is not None:
+            return place(origin.node, origin.channel_epoch, origin.n)
+        return place(self._node.name, peer.outgoing.epoch, entry.n)
 
     def has_gap(self, client_id: str, began: int, segment: Segment) -> bool:
         """Whether something is missing: it was confirmed, there was a gap already, or what came
         next was for another session."""
         peer = self._node.peers.peers.get(segment.node)
-        if peer is None or peer.life != segment.life:
+        if peer is None or peer.outgoing.epoch != segment.channel_epoch:
             return False
-        if peer.settled_n > segment.position:
+        if peer.outgoing.confirmed_n > segment.position:
             return True
-        switches = [each for each in peer.unconfirmed() if _is_switch(each, client_id)]
-        for entry in [each for each in switches if each.n > segment.position]:
+        for entry in _switches(peer.outgoing, client_id):
+            if entry.n <= segment.position:
+                continue
             body = entry.message.payload
             if body[:1] == controls.CLOSE:
                 if controls.read_close(body) != began:
@@ -89,8 +99,7 @@ class Resend:
             peer = self._node.peers.peers.get(segment.node)
             if peer is None or segment.was_open:
                 continue
-            switches = [each for each in peer.unconfirmed() if _is_switch(each, client_id)]
-            if any(_opens(each, segment) for each in switches):
+            if any(_opens(each, segment) for each in _switches(peer.outgoing, client_id)):
                 first = index
         return segments[first:]
 
@@ -100,6 +109,10 @@ def _is_switch(entry: Entry, client_id: str) -> bool:
     message = entry.message
     is_one = entry.is_control and message.payload[:1] in (controls.MARK, controls.CLOSE)
     return is_one and message.topic_data.decode("utf-8") == client_id
+
+
+def _switches(channel: OutgoingChannel, client_id: str) -> list[Entry]:
+    return [each for each in channel.controls_of(client_id) if _is_switch(each, client_id)]
 
 
 def _opens(entry: Entry, segment: Segment) -> bool:

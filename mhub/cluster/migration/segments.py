@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 
 class Segment(NamedTuple):
     node: str  # that had the session
-    life: str  # epoch of the publishing node's channel to it, as known there
+    channel_epoch: str  # of the publishing node's channel to it, as known there
     position: int  # the last number of that channel that the session has got
     early: list[int]  # later numbers that it has got, too, as copies
     since: int  # if the gate was closed there: what comes behind a mark of this epoch was for it
     was_open: bool  # whether the gate was open there
 
 
-def place(node: str, life: str, n: int) -> str:
+def place(node: str, channel_epoch: str, n: int) -> str:
     """Where a message was at first that is sent again: the `via` of an Entry."""
-    return f"{node}\n{life}\n{n}"
+    return f"{node}\n{channel_epoch}\n{n}"
 
 
 def publisher(via: str) -> str:
@@ -40,10 +40,10 @@ class Gate:
 
         The node that published it sends them in their order; others may have copies of some.
         """
-        _, life, text = via.split("\n")
+        _, channel_epoch, text = via.split("\n")
         n = int(text)
         for index, segment in enumerate(self.segments):
-            if segment.life == life:
+            if segment.channel_epoch == channel_epoch:
                 if n <= segment.position or n in segment.early:
                     return False
                 if is_own:
@@ -54,6 +54,27 @@ class Gate:
                 return True
         return is_own  # a channel that the session knew nothing of: from where it is itself
 
+    def takes_copy(self, node: str, channel_epoch: str, n: int, mark: int, is_closed: bool) -> bool:
+        """The same for a copy of what is in the channel to a node that the session has left.
+
+        `mark` is the epoch of the last mark in front of it there, if it is not a CLOSE: whether the
+        copy was for this session.
+        """
+        for index, segment in enumerate(self.segments):
+            if segment.node == node:
+                is_for_it = segment.was_open or (mark > 0 and mark == segment.since)
+                if is_closed or not is_for_it:
+                    return False
+                if segment.channel_epoch != channel_epoch:
+                    # The session has got nothing of this channel.
+                    segment = segment._replace(channel_epoch=channel_epoch, position=0, early=[])
+                    self.segments[index] = segment
+                if n <= segment.position or n in segment.early:
+                    return False
+                segment.early.append(n)
+                return True
+        return False
+
 
 Gates = dict[str, Gate]
 
@@ -61,8 +82,10 @@ Gates = dict[str, Gate]
 def segments_of(said: list[list[Any]]) -> list[Segment]:
     """What a frame or a note says; ValueError or TypeError if that is nonsense."""
     return [
-        Segment(str(node), str(life), int(position), [int(n) for n in early], int(since), bool(was))
-        for node, life, position, early, since, was in said
+        Segment(
+            str(node), str(epoch), int(position), [int(n) for n in early], int(since), bool(was)
+        )
+        for node, epoch, position, early, since, was in said
     ]
 
 

@@ -23,13 +23,14 @@ from typing import TYPE_CHECKING, Any, Final
 from mhub.cluster import frames
 from mhub.cluster.frames import pack, with_data
 from mhub.cluster.member import Member
+from mhub.cluster.migration import queues
 from mhub.cluster.migration.given import Given
 from mhub.cluster.migration.pending import copies_of, pending_of
-from mhub.cluster.migration.queues import MOST, Reader, row_of, stored_of
+from mhub.cluster.migration.queues import Reader, row_of, stored_of
 from mhub.cluster.migration.segments import Segment, segments_of
+from mhub.core.channel_records import Entry, Origin
 from mhub.core.codec import encode_rows, encode_session
 from mhub.core.delivery import Delivery, Subscription
-from mhub.core.peer import Entry
 from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.wire.publish import Publish
@@ -95,17 +96,20 @@ class Source:
         self.epoch = 0  # of the target's claim
         self.overdue_at = 0.0  # DOUBT: when it is not worth to let other nodes wait any longer
         self.merging_since = 0.0
-        self._life = ""  # which session of this node it is, for the target to know it again
+        self._session_id = ""  # which session of this node it is, for the target to know it again
         self._instance = ""  # of the target's process, at END
         self._reader = Reader(session, 0.0)
         self._rows: list[Row] = []
         self._credit = False  # the target wants more
         self._safe_at = 0  # the batch with which what was given so far is safe
         # By node: copies of what the client has published for it, that are still to be given
-        self._pending: dict[str, list[Entry]] = {}
+        self._pending: dict[str, list[tuple[Entry, Origin]]] = {}
+        self._copied: dict[str, int] = {}  # node -> how far there are copies of our channel to it
         self._drained: dict[str, int] = {}  # node -> how far it must have confirmed our channel
         # At the cut, by node: where its messages may be which the session has not got
         self._segments: dict[str, list[Segment]] = {}
+        self._is_overdue = False  # what came since the cut may have been confirmed
+        self._has_missed = False  # and a node has switched since, for which it was
         self._shared: list[Delivery] = []  # what came by shared subscriptions since
         self._sid = 0  # of the session, if the store knows that it may have been given away
         self._actions: dict[str, Callable[..., None]] = {
@@ -160,6 +164,8 @@ class Source:
             self._look_for_owner()
         elif self.state in (SENDING, CUTTING):
             self._go_on()
+        elif self.state == DOUBT:
+            self._release_if_overdue()
         elif self.state == MERGING:
             self._relay_on()
 
@@ -176,15 +182,15 @@ class Source:
 
     def _offer(self, owner: Member) -> None:
         session = self.session
-        clock_s = self._migration.time_of_day()
-        self._life = self._migration.life(session)
-        self._reader = Reader(session, clock_s)
+        clock_offset_s = self._migration.clock_offset_s()
+        self._session_id = self._migration.session_id(session)
+        self._reader = Reader(session, clock_offset_s)
         body = with_data(
-            encode_session(stored_of(session, clock_s)),
+            encode_session(stored_of(session, clock_offset_s)),
             client=self.client_id,
             epoch=self.epoch,
-            life=self._life,
-            now=clock_s + self._node.hub.now,
+            session_id=self._session_id,
+            now=clock_offset_s + self._node.hub.now,
         )
         self._migration.tell_table(owner)  # what that says of the session comes first
         self._tell(frames.SESSION, body)
@@ -198,23 +204,30 @@ class Source:
         self._safe_at = hub.journal.mark() if hub.journal is not None else 0
         self._credit = True
         self._pending = {}
-        self._drained = {m.name: m.peer.last_n for m in self._node.members.values()}
+        self._copied = {}
+        self._drained = {m.name: m.peer.outgoing.last_n for m in self._node.members.values()}
         self._go_on()
 
     def _go_on(self) -> None:
-        if not self._credit or self._safe_at > self._node.hub.durable:
+        if not self._credit:
+            return
+        if self._safe_at > self._node.hub.durable and not self._has_nothing_to_give():
             return
         if self._rows:
-            self._give(self._rows[:MOST])
-            del self._rows[:MOST]
+            self._give_some()
         elif not self._reader.is_exhausted():
             rows = self._reader.read()
             if rows:
                 self._give(rows)
-        elif self.state == CUTTING:
-            self.handle("all")
         elif self._has_published() and not self._give_pending():
-            self.handle("caught_up")
+            self.handle("all" if self.state == CUTTING else "caught_up")
+
+    def _has_nothing_to_give(self) -> bool:
+        """Then the cut need not wait for the store; END does, for all at once."""
+        if self.state != SENDING or self._rows or not self._reader.is_exhausted():
+            return False
+        others = [m for m in self._node.members.values() if m.name != self.target]
+        return all(member.peer.responds() for member in others)
 
     def _send(self) -> None:
         self._credit = True
@@ -222,13 +235,25 @@ class Source:
 
     def _send_loaded(self, rows: list[Row]) -> None:
         if found := self._reader.loaded(rows):
-            self._give(found)
+            self._rows = found
+            self._give_some()
             return
         if not self._reader.is_exhausted():
             self._safe_at = (
                 self._node.hub.require_journal().mark()
             )  # they are on their way to the store
         self._go_on()
+
+    def _give_some(self) -> None:
+        """Of what was read."""
+        size_bytes = count = 0
+        for row in self._rows[: queues.MOST]:
+            count += 1
+            size_bytes += row.record.size_bytes
+            if size_bytes >= queues.MOST_BYTES:
+                break
+        self._give(self._rows[:count])
+        del self._rows[:count]
 
     def _give(self, rows: list[Row]) -> None:
         self._credit = False
@@ -237,11 +262,23 @@ class Source:
         self._tell(frames.ENTRIES, body)
 
     def _has_published(self) -> bool:
-        """Whether all nodes that can be reached have what the client has published here."""
+        """Whether all nodes that can be reached have what the client has published here.
+
+        If a session has left one of them meanwhile, it may have to be sent again to another one.
+        """
         for member in self._node.members.values():
-            peer = member.peer
-            if peer.up and peer.patient and peer.confirmed_to() < self._drained.get(peer.name, 0):
+            channel = member.peer.outgoing
+            if not member.peer.responds():
+                continue
+            drained = self._drained.get(member.name, 0)
+            if channel.confirmed_to() < drained:
                 return False
+            if channel.last_n > drained:
+                behind = channel.behind(drained)
+                mine = [e.n for e in behind if e.message.sender == self.client_id]
+                if mine:
+                    self._drained[member.name] = mine[-1]
+                    return False
         return True
 
     def _give_pending(self) -> bool:
@@ -251,15 +288,18 @@ class Source:
         """
         for member in self._node.members.values():
             peer = member.peer
-            if (peer.up and peer.patient) or member.name == self.target:
+            if peer.responds() or member.name == self.target:
                 continue
-            if member.name not in self._pending:
-                self._pending[member.name] = copies_of(self._node.name, self.client_id, peer)
-            entries = self._pending[member.name]
+            copied = self._copied.get(member.name, 0)
+            entries = self._pending.setdefault(member.name, [])
+            if not entries and peer.outgoing.last_n > copied:
+                copies = copies_of(self._node.name, self.client_id, peer)
+                entries += [each for each in copies if each[0].n > copied]
+                self._copied[member.name] = peer.outgoing.last_n
             if entries:
                 self._credit = False
-                body = pending_of(self.client_id, self.epoch, peer, entries[:MOST])
-                del entries[:MOST]
+                body = pending_of(self.client_id, self.epoch, peer, entries[: queues.MOST])
+                del entries[: queues.MOST]
                 self._tell(frames.PENDING, body)
                 return True
         return False
@@ -275,11 +315,16 @@ class Source:
         if self.session.sid:
             self._sid = self.session.sid
             self._instance = self._migration.instance_of(self.target)
-            segments = json.dumps(self._segments)
-            text = "\n".join([self.target, str(self.epoch), self._life, self._instance, segments])
-            self._node.hub.require_journal().note(f"{ENDED_NOTE}{self.session.sid}", text)
-            self._safe_at = self._node.hub.require_journal().mark()
+            self._note_end()
         self._go_on()
+
+    def _note_end(self) -> None:
+        segments = json.dumps(self._segments)
+        overdue = "overdue" if self._is_overdue else ""
+        about = [self.target, str(self.epoch), self._session_id, self._instance, segments, overdue]
+        journal = self._node.hub.require_journal()
+        journal.note(f"{ENDED_NOTE}{self._sid}", "\n".join(about))
+        self._safe_at = journal.mark()
 
     @property
     def _why(self) -> str:
@@ -292,9 +337,9 @@ class Source:
             self.session.enqueue(delivery)
             self._shared.append(delivery)
             return False
-        if qos and self._node.hub.source is None:
+        if qos and self._node.peers.publisher is None:
             peer = self._node.members[self.target].peer
-            peer.put_direct(self.client_id, self.epoch, message, False, "")
+            peer.outgoing.put_direct(self.client_id, self.epoch, message, False, "")
         return True
 
     def _end(self) -> None:
@@ -308,8 +353,9 @@ class Source:
 
     def recall_end(self, text: str) -> None:
         """END was out when this node ended, or about to be."""
-        self.target, epoch, self._life, self._instance, segments = text.split("\n")
+        self.target, epoch, self._session_id, self._instance, segments, overdue = text.split("\n")
         self.epoch = int(epoch)
+        self._is_overdue = overdue != ""
         self._segments = {n: segments_of(each) for n, each in json.loads(segments).items()}
         self._migration.given.hold(self._why, self._segments)
         self._sid = self.session.sid
@@ -321,8 +367,9 @@ class Source:
     def has_switched(self, node: str, epoch: int) -> None:
         """A node sends the target what is behind the cut: that has the session."""
         if self.state in (ENDED, DOUBT) and epoch >= self.epoch:
+            self._has_missed = self._has_missed or self._has_confirmed(node)
             if self._segments.pop(node, None) is not None:
-                self._node.members[node].peer.release_confirm(self._why)
+                self._node.members[node].peer.incoming.release_confirm(self._why)
 
     def _settle(self, number: int) -> None:
         """The target has the session."""
@@ -334,7 +381,7 @@ class Source:
         given.began = self.session.began
         given.waits = self._segments
         if given.waits.pop(self.target, None) is not None:
-            self._node.members[self.target].peer.release_confirm(self._why)
+            self._node.members[self.target].peer.incoming.release_confirm(self._why)
         self._migration.end_source(self, given, self._shared)
 
     def _doubt(self) -> None:
@@ -344,20 +391,45 @@ class Source:
     def _ask(self) -> None:
         self._doubt()
         body = pack(
-            client=self.client_id, epoch=self.epoch, life=self._life, instance=self._instance
+            client=self.client_id,
+            epoch=self.epoch,
+            session_id=self._session_id,
+            instance=self._instance,
         )
         self._tell(frames.ASK, body)
 
     def _confirm(self) -> None:
-        """Others wait no longer.  If the target has the session, there is a gap in it now: they
-        find out when they switch, and the client is told."""
+        """Others wait no longer, once the store knows.  If the target has the session, there is a
+        gap in it then, and the client is told: see has_gap()."""
         self.overdue_at = math.inf
-        self._release()
+        self._is_overdue = True
+        if self._sid:
+            self._note_end()
+        self._release_if_overdue()
+
+    def _release_if_overdue(self) -> None:
+        if self.overdue_at == math.inf and self._safe_at <= self._node.hub.durable:
+            self._release()
+
+    def has_gap(self) -> bool:
+        """Whether the target misses something that came here since the cut: it was confirmed, so
+        the node that published it may not have it any more.  That node sees it as well, but does
+        not remember after a restart what was confirmed."""
+        return self._has_missed or any(self._has_confirmed(name) for name in self._segments)
+
+    def _has_confirmed(self, name: str) -> bool:
+        segments = self._segments.get(name)
+        member = self._node.members.get(name)
+        if not self._is_overdue or not segments or member is None or name == self.target:
+            return False
+        channel, here = member.peer.incoming, segments[-1]
+        position = here.position if channel.epoch == here.channel_epoch else 0
+        return channel.last_received > position
 
     def _release(self) -> None:
         for name in self._segments:
             if name in self._node.members:
-                self._node.members[name].peer.release_confirm(self._why)
+                self._node.members[name].peer.incoming.release_confirm(self._why)
 
     def forget_end(self) -> None:
         if self._sid:
@@ -368,6 +440,8 @@ class Source:
         """Whatever was begun is over: the session has another fate now."""
         self._release()
         self._segments = {}
+        self._is_overdue = False
+        self._has_missed = False
         self._shared = []
         self.intake.divert = None
         self.forget_end()
@@ -399,7 +473,7 @@ class Source:
         self.merging_since = self._node.hub.now
         self._migration.merging.set_apart(self)
         self.intake.divert = self._relay_on_arrival
-        self._reader = Reader(self.session, self._migration.time_of_day())
+        self._reader = Reader(self.session, self._migration.clock_offset_s())
         rows = [row for row in self._reader.first() if not row.record.released]
         for row in rows:
             row.record.pid = 0
@@ -413,7 +487,7 @@ class Source:
     def _relay_on_arrival(self, message: Publish, qos: int, subscription: Subscription) -> bool:
         if qos and subscription.group is None and self._reader.is_exhausted():
             delivery = _delivery(message, qos, subscription)
-            row = row_of(delivery, 1, 0, self._migration.time_of_day())
+            row = row_of(delivery, 1, 0, self._migration.clock_offset_s())
             self._migration.merging.relay(self.client_id, [row])
             return False
         return qos > 0

@@ -14,7 +14,7 @@ from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import Member
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.segments import Segment, segments_of
-from mhub.core.peers import CLIENT, FILTER, LASTING, WANTED
+from mhub.core.table import CLIENT, FILTER, LASTING, WANTED
 
 if TYPE_CHECKING:
     from mhub.cluster.migration.migration import Migration
@@ -41,6 +41,7 @@ class Switches:
         said = unpack(body)
         client_id, epoch, to = str(said["client"]), int(said["epoch"]), str(said["to"])
         segments = segments_of(said["segments"])
+        self._node.peers.clock.saw(epoch)
         if to != self._node.name and self._has_to_switch(member, said, segments):
             self._switch(client_id, epoch, to, said, segments)
         if to == self._node.name or self.has_switched(client_id, epoch):
@@ -69,10 +70,13 @@ class Switches:
         segments = self._migration.resend.not_sent(client_id, segments)
         began = int(said["began"])
         gap = any(self._migration.resend.has_gap(client_id, began, segment) for segment in segments)
+        source = self._migration.source_of(client_id)
+        if source is not None and source.epoch == epoch:
+            gap = gap or source.has_gap()
         for entry in self._migration.resend.collect(client_id, filters, segments):
             is_safe = entry.record is not None or entry.tracker is None
-            peer.put_direct(client_id, epoch, entry.message, is_safe, entry.via)
-        peer.put_control(client_id, controls.mark(epoch, gap))
+            peer.outgoing.put_direct(client_id, epoch, entry.message, is_safe, entry.via)
+        peer.outgoing.put_control(client_id, controls.mark(epoch, gap))
         holders = [m.name for m in node.members.values() if client_id in m.peer.clients]
         self.close(client_id, began, {*said["old"], *holders} - {to})
         self._migration.intakes.closed(node.name, client_id, began)
@@ -88,19 +92,20 @@ class Switches:
     ) -> None:
         """What the table of the node with the session says, or will say when it comes."""
         peer = member.peer
-        if member.is_current() and (member.instance != instance or peer.table_heard >= number):
+        if member.is_current() and (member.instance != instance or peer.table_received >= number):
             return
-        peers = self._node.peers
+        tables = self._node.tables
         held = max(peer.clients.get(client_id, 0), epoch << 1)
-        peers.expect(peer, CLIENT + client_id, held, instance, number)
+        tables.expect(member, CLIENT + client_id, held, instance, number)
         for topic_filter in filters:
-            peers.expect(peer, FILTER + topic_filter, WANTED | LASTING, instance, number)
+            tables.expect(member, FILTER + topic_filter, WANTED | LASTING, instance, number)
 
     def close(self, client_id: str, began: int, names: set[str]) -> None:
         """Older sessions get nothing more from this node."""
         for name in sorted(names):
             if name in self._node.members:
-                self._node.members[name].peer.put_control(client_id, controls.close(began))
+                channel = self._node.members[name].peer.outgoing
+                channel.put_control(client_id, controls.close(began))
 
     def has_switched(self, client_id: str, epoch: int) -> bool:
         """Whether this node has switched for a claim, or for a newer one."""

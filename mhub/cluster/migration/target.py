@@ -15,17 +15,18 @@ from typing import TYPE_CHECKING, Any, Final
 from mhub.cluster import frames
 from mhub.cluster.member import Member
 from mhub.cluster.migration.pending import read_pending
-from mhub.cluster.migration.queues import delivery_of, revive_inflight
+from mhub.cluster.migration.queues import revive_inflight
 from mhub.cluster.migration.segments import Gate, Segment
 from mhub.core import records
+from mhub.core.channel_records import Entry
 from mhub.core.codec import decode_rows, decode_session
 from mhub.core.connection import WAITING, Connection
+from mhub.core.delivery import delivery_of
 from mhub.core.limits import NEVER
-from mhub.core.peer import Entry
 from mhub.core.records import StoredSession
 from mhub.core.restore import ARRIVING as ARRIVING_NOTE
 from mhub.core.restore import revive
-from mhub.core.session import Session
+from mhub.core.session import Session, Will
 from mhub.wire import reasons
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ class Offer:
 
     def __init__(self, said: dict[str, Any], data: bytes) -> None:
         self.stored: StoredSession = decode_session(data)
-        self.life = str(said["life"])
+        self.session_id = str(said["session_id"])
         self.now = float(said["now"])  # there
         self.held = self.stored.record.epoch  # the epoch under which it was held there
 
@@ -84,7 +85,7 @@ class Target:
         self.direct: list[Entry] = []  # what is published at the source while it arrives
         self.relayed: list[bytes] = []  # late entries that came while it arrived
         self._pending: dict[str, list[Entry]] = {}  # by the node that it is for
-        self._clock_s = 0.0  # the source's time of day minus our hub's time
+        self._clock_offset_s = 0.0  # the source's time of day minus our hub's time
         self._actions: dict[str, Callable[..., None]] = {
             "accept": self._accept,
             "welcome": self._welcome,
@@ -121,7 +122,7 @@ class Target:
         hub = self._node.hub
         offer = self.offers[name]
         self.source = name
-        self._clock_s = offer.now - hub.now
+        self._clock_offset_s = offer.now - hub.now
         limits = self._node.limits(offer.stored.record.listener)
         session = revive(hub, offer.stored, limits)
         session.epoch = self.epoch
@@ -142,13 +143,13 @@ class Target:
         record = stored.record
         now = self._node.hub.now
         if record.ends_at:
-            session.ends_at = record.ends_at - self._clock_s
+            session.ends_at = record.ends_at - self._clock_offset_s
         elif session.expiry_s != NEVER:
             session.ends_at = now + session.expiry_s
         if record.will and record.will_at:
-            session.will = records.publish_of(record.will, self._clock_s)
-            session.will_delay_s = record.will_delay_s
-            session.will_at = record.will_at - self._clock_s
+            message = records.publish_of(record.will, self._clock_offset_s)
+            session.will = Will(message, record.will_delay_s)
+            session.will.due_at = record.will_at - self._clock_offset_s
 
     # ARRIVING
 
@@ -159,18 +160,20 @@ class Target:
         self.wait()
         for row in decode_rows(data):
             if row.record.pid:
-                revive_inflight(hub, session, row, self._clock_s)
+                revive_inflight(hub, session, row, self._clock_offset_s)
             elif session.sid:
-                row.body = records.shifted(row.body, hub.require_journal().epoch - self._clock_s)
+                row.body = records.shifted(
+                    row.body, hub.require_journal().clock_offset_s - self._clock_offset_s
+                )
                 hub.require_journal().adopt(session, row)
-                session.page_out(row.record)
+                session.page_out(row.record.size_bytes)
             else:
-                session.keep(delivery_of(session, row, self._clock_s))
+                session.keep(delivery_of(row, self._clock_offset_s, session.subscriptions))
         self._tell(frames.MORE)
 
     def _take_pending(self, said: dict[str, Any], data: bytes) -> None:
         self.wait()
-        pending = read_pending(self.client_id, said, data, self._node.hub.now)
+        pending = read_pending(self.client_id, data, self._node.hub.now)
         self._pending.setdefault(str(said["node"]), []).extend(pending)
         self._tell(frames.MORE)
 
@@ -185,7 +188,8 @@ class Target:
             if name != self._node.name:
                 peer = self._node.peers.meet(name)
                 for copy in copies:
-                    peer.put_copy(copy)
+                    peer.outgoing.put_copy(copy)
+                self._migration.intakes.copied(name, copies)
         old = hub.sessions.get(self.client_id)
         hub.sessions[self.client_id] = session
         for subscription in session.subscriptions.values():
@@ -223,7 +227,7 @@ class Target:
         self.direct = []
         self._pending = {}
         self.offers.pop(self.source, None)
-        hub.queued_bytes -= session.queued_bytes
+        session.forget_queue()
         if session.sid:
             hub.require_journal().note(ARRIVING_NOTE + self.client_id, "")
             hub.require_journal().ended(session)

@@ -18,6 +18,8 @@ A decision is a word:
     a|b    a notices that its link to b is gone; what was under way to it is lost
     a*     the disk of a has done its next piece of work
     p+     client p publishes its next message, or connects again
+    p-     it loses its connection
+    p+b    it connects to b
     s.     the subscriber reads its next packet, and answers it
     s-     it loses its connection, or gives its CONNECT up
     s+b    it connects to b

@@ -1,7 +1,8 @@
 """Clients as scripts: what they do is fixed, when they do it is a decision.
 
-A publisher stays at its node; a message is acknowledged to it as soon as the broker does.  The
-subscriber goes from node to node, and answers one packet at a decision.
+A publisher stays at its node, or goes from node to node with its session; a message is acknowledged
+to it as soon as the broker does.  The subscriber goes from node to node, and answers one packet at
+a decision.
 """
 
 from typing import TYPE_CHECKING
@@ -16,12 +17,18 @@ if TYPE_CHECKING:
 
 
 class Publisher:
-    def __init__(self, cluster: "Cluster", name: str, node: str, qoss: list[int]) -> None:
+    def __init__(
+        self, cluster: "Cluster", name: str, node: str, qoss: list[int], moves: str
+    ) -> None:
         self.cluster = cluster
+        self.moves = list(moves)  # nodes that it goes to
+        self.lasting = bool(moves)
         self.name = name
+        self.topic = f"t/{name}"
         self.node = node
         self.qoss = qoss  # of its messages
         self.client: Client | None = None
+        self.ready = False
         self.sent = 0
         self.waiting: dict[int, bool] = {}  # number of a message -> PUBREC came
         self.acknowledged: set[int] = set()
@@ -33,31 +40,52 @@ class Publisher:
 
     def connect(self) -> None:
         self.side.enter()
+        self.ready = False
         self.client = self.side.world.open()
-        self.client.send(p.connect(self.name, 4))
+        self.client.send(p.connect(self.name, 4, clean=not self.lasting))
         self.side.leave()
 
     def enabled(self) -> list[str]:
         if self.client is None:
-            return [f"{self.name}+"] if self.side.node is not None else []
+            to = self.moves[0] if self.moves else self.node
+            word = f"{self.name}+{to}" if self.moves else f"{self.name}+"
+            return [word] if self.cluster.sides[to].node is not None else []
+        if self.client.outlet.closed:
+            return [f"{self.name}-"]
+        if not self.ready:
+            return []
+        found = [f"{self.name}-"] if self.moves else []
         room = len(self.waiting) < self.cluster.config.publish_window
-        return [f"{self.name}+"] if self.sent < len(self.qoss) and room else []
+        return [*found, f"{self.name}+"] if self.sent < len(self.qoss) and room else found
 
-    def act(self) -> None:
-        if self.client is None:
+    def act(self, what: str) -> None:
+        if what == "-":
+            self._leave()
+        elif self.client is None:
+            if self.moves:
+                self.node = self.moves.pop(0)
             self.connect()
         else:
             self.publish()
 
+    def _leave(self) -> None:
+        client = self.client
+        self.client = None
+        if client is not None and not client.outlet.closed and self.side.node is not None:
+            self.side.enter()
+            client.lose()
+            self.side.leave()
+
     def publish(self) -> None:
         self.sent += 1
+        self.cluster.subscriber.is_published(self)
         self.waiting[self.sent] = False
         self._send(self._packet(self.sent, False))
 
     def _packet(self, number: int, dup: bool) -> bytes:
         payload = f"{self.name} {number}".encode()
         qos = self.qoss[number - 1]
-        return p.publish(f"t/{self.name}", payload, qos, number, False, dup)
+        return p.publish(self.topic, payload, qos, number, False, dup)
 
     def _send(self, data: bytes) -> None:
         assert self.client is not None
@@ -80,13 +108,16 @@ class Publisher:
     def _on_packet(self, packets: list[Packet]) -> None:
         for packet in packets:
             if packet.type == "CONNACK":
-                # It had a clean start: the broker cannot know these.
+                self.ready = True
                 for number in list(self.waiting):
-                    self.may_double.add(number)
-                    if self.waiting[number]:
-                        del self.waiting[number]
-                    else:
+                    if not packet.session_present:
+                        self.may_double.add(number)  # the broker cannot know it
+                    if not self.waiting[number]:
                         self._send(self._packet(number, True))
+                    elif packet.session_present:
+                        self._send(p.pubrel(number))
+                    else:
+                        del self.waiting[number]
                 continue
             number = packet.pid
             assert number is not None, packet
@@ -100,7 +131,8 @@ class Publisher:
                 self.waiting.pop(number, None)
 
     def idle(self) -> bool:
-        return self.client is not None and self.sent == len(self.qoss) and not self.waiting
+        is_done = self.sent == len(self.qoss) and not self.waiting
+        return self.client is not None and self.ready and is_done
 
 
 class Subscriber:
@@ -115,13 +147,24 @@ class Subscriber:
         self.connects = 0
         self.returns = 1  # so often it goes back to where it was, if where it goes is down
         self.apart = False  # nodes were apart when it connected
+        self.connected_at = 0.0
+        self.delayed = False  # a CONNECT of it was not answered in time
         self.lifetime = 0
         self.split = False  # it was told of a new session, and another node may have the old one
+        self.began = 0  # the epoch with which the session began that it has, or had
+        self.told = 0  # ... and that of which it was told that it is new
         self.open: set[int] = set()  # QoS 2 packet ids before PUBREL
         self.got: dict[str, list[int]] = {}  # in this lifetime, by publisher
         self.ever: dict[str, set[int]] = {}
         self.late: dict[str, int] = {}  # up to this number it is from before this lifetime
-        self.unsure: dict[str, int] = {}  # up to this number it may have been lost
+        # What may be lost, as a new session without a subscription may have been there, and what
+        # of it is excused: it was told of a new one since
+        self.doubtful: dict[str, set[int]] = {}
+        self.unsure: dict[str, set[int]] = {}
+        self.asked: dict[str, int] = {}  # how many there were when it was still known to have one
+        self.sure = False  # it is known to have a subscription
+        self.known = False  # ... and so do all nodes
+        self.has_added = False
 
     # What it can do
 
@@ -149,7 +192,7 @@ class Subscriber:
 
     def act(self, what: str, node: str) -> None:
         if what == "-":
-            self._leave()
+            self.leave()
         elif what == "+":
             if self.route and self.route[0] == node:
                 del self.route[0]
@@ -159,7 +202,8 @@ class Subscriber:
         else:
             self._read_one()
 
-    def _leave(self) -> None:
+    def leave(self) -> None:
+        self.delayed = self._is_delayed()
         client = self.client
         self.client = None
         self.ready = False
@@ -175,10 +219,18 @@ class Subscriber:
         self.ready = False
         side = self.cluster.sides[node]
         self.apart = self._is_apart()
+        self.connected_at = self.cluster.now
+        if self.sure:
+            self.asked = {each.name: each.sent for each in self.cluster.publishers}
+        self.sure = False
         side.enter()
         self.client = side.world.open()
         self.client.send(p.connect(self.name, 4, clean=False))
         side.leave()
+
+    def _is_delayed(self) -> bool:
+        """Whether a node may have given it a new session, known to it or not."""
+        return self.delayed or (not self.ready and self.cluster.now > self.connected_at)
 
     def _is_apart(self) -> bool:
         """Whether its node cannot ask all others: only then it may be told of a new session."""
@@ -197,7 +249,9 @@ class Subscriber:
 
     def read(self) -> bool:
         """What it reads at once: how its CONNECT and SUBSCRIBE came out, or all that comes."""
+        self.known = self.known or (self.sure and self.cluster.is_together())
         self._look_around()
+        self._look_if_closed()
         found = False
         while self.client is not None and self.client.outlet.data:
             kind = self.client.outlet.data[0] >> 4
@@ -210,19 +264,22 @@ class Subscriber:
         return found
 
     def _look_around(self) -> None:
-        """Until all nodes are together and one session is left, nodes may not know of it: what is
-        published there goes to an older one first, and comes late."""
+        """Until all nodes are together, some may not know of its session: what is published there
+        goes to an older one first, and comes late."""
         if not self.split or not self.ready:
             return
         self.late = {each.name: each.sent for each in self.cluster.publishers}
-        sides = self.cluster.sides.values()
-        count = len(self.cluster.sides) - 1
-        if all(s.node is not None and len(s.node.channels) == count for s in sides):
-            nodes = [s.node for s in sides if s.node is not None]
-            if all(m.has_table for node in nodes for m in node.members.values()):
-                sessions = [1 for node in nodes if "s" in node.hub.sessions]
-                if len(sessions) == 1 and not any(node.migration.sources for node in nodes):
-                    self.split = False
+        if self.began == self.told and self.cluster.is_together():
+            self.split = False
+
+    def _look_if_closed(self) -> None:
+        """A node may close its connection only for a CONNECT with a higher epoch, or a gap."""
+        client = self.client
+        config = self.cluster.config
+        if client is None or not client.outlet.closed or config.excused or config.gaps:
+            return
+        if self.cluster.highest_epoch <= client.connection.epoch:
+            self.cluster.wrong.append(f"its connection to {self.node} was closed")
 
     def _read_one(self) -> None:
         assert self.client is not None
@@ -241,9 +298,16 @@ class Subscriber:
     def _on_packet(self, packet: Packet) -> None:
         if packet.type == "CONNACK":
             self._welcome(packet)
+        elif packet.type == "SUBACK" and packet.pid == 2:
+            self.has_added = True
         elif packet.type == "SUBACK":
             self.subscribed = True
-            self.unsure = {each.name: each.sent for each in self.cluster.publishers}
+            self.known = False
+            if self.cluster.config.gaps:
+                self.asked = {}
+            self._is_sure()
+            for name, numbers in self.doubtful.items():
+                self.unsure.setdefault(name, set()).update(numbers)
         elif packet.type == "PUBLISH":
             assert packet.pid is not None
             name, number = packet.payload.decode().split()
@@ -265,13 +329,25 @@ class Subscriber:
             wrong.append(f"CONNACK with reason {packet.reason}")
             return
         present = bool(packet.session_present)
-        self.ready = True
         config = self.cluster.config
-        excused = config.excused and (self.apart or self._is_apart() or self.split)
-        excused = excused or (config.gaps and self.cluster.is_disturbed())
+        self.delayed = self._is_delayed()
+        self.ready = True
+        apart = self.apart or self._is_apart() or self.split
+        excused = config.excused and (apart or self.delayed)
+        if (config.gaps or config.times) and not config.scripted:
+            excused = excused or self.cluster.is_disturbed()
         if self.connects > 1 and not present and not excused:
             wrong.append(f"Session Present 0 at {self.node}")
-        if self.connects > 1 and (not present or self.split):
+        session = self.cluster.sides[self.node].world.hub.sessions.get(self.name)
+        began = session.began if session is not None else self.began
+        is_same = present and began == self.began
+        if self.connects > 1 and not is_same and not excused:
+            wrong.append(f"another session at {self.node}")
+        self.began = began
+        if not present:
+            self.told = began
+            self.delayed = False
+        if self.connects > 1 and (not is_same or self.split):
             self.lifetime += 1
             self.got = {}
             self.split = True
@@ -279,8 +355,24 @@ class Subscriber:
         if not present:
             self.open = set()
             self.subscribed = False
-            self.unsure = {each.name: 1 << 30 for each in self.cluster.publishers}
-            self._send(p.subscribe(1, ("t/#", 2)))
+        if self.subscribed:
+            self._is_sure()
+        else:
+            self._send(p.subscribe(1, ("t/p" if config.adds else "t/#", 2)))
+        if self.connects > 1 and config.adds and not self.has_added:
+            self._send(p.subscribe(2, (config.adds, 2)))
+
+    def is_published(self, publisher: Publisher) -> None:
+        """Nodes that were apart when it subscribed do not know of it before they are together."""
+        is_missing = publisher.topic == self.cluster.config.adds and not self.has_added
+        if is_missing or (not self.known and publisher.node != self.node):
+            self.unsure.setdefault(publisher.name, set()).add(publisher.sent)
+
+    def _is_sure(self) -> None:
+        self.sure = True
+        for each in self.cluster.publishers:
+            numbers = range(self.asked.get(each.name, 0) + 1, each.sent + 1)
+            self.doubtful.setdefault(each.name, set()).update(numbers)
 
     def _note(self, name: str, number: int, qos: int) -> None:
         """A message: is it one that may come now?"""
@@ -291,17 +383,20 @@ class Subscriber:
             if number in before:
                 if qos == 2:
                     self.cluster.wrong.append(f"{name} {number} came twice")
-            elif before and number < max(before):
-                self.cluster.wrong.append(f"{name} {number} came behind {name} {max(before)}")
+            else:
+                # One of QoS 2 waits until its packet id is safe: order is promised for each QoS.
+                later = [n for n in before if n > number and publisher.qoss[n - 1] == qos]
+                if later:
+                    self.cluster.wrong.append(f"{name} {number} came behind {name} {max(later)}")
         if number not in before:
             before.append(number)
 
     def missed(self) -> list[str]:
-        wrong = []
+        wrong = ["it was not told of another session"] if self.began != self.told else []
         for publisher in self.cluster.publishers:
             ever = self.ever.get(publisher.name, set())
-            sure = self.unsure.get(publisher.name, 0)
-            lost = [n for n in sorted(publisher.acknowledged) if n not in ever and n > sure]
+            unsure = self.unsure.get(publisher.name, set())
+            lost = sorted(publisher.acknowledged - ever - unsure)
             if lost:
                 wrong.append(f"{publisher.name} {lost} lost")
         return wrong

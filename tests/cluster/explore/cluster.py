@@ -10,11 +10,15 @@ from random import Random
 from typing import Any
 
 from mhub.cluster import frames
+from mhub.cluster.migration.exchange import TOOK
+from mhub.cluster.migration.given import NOTE as GIVEN
+from mhub.cluster.migration.intakes import CLOSED, GATES
+from mhub.cluster.migration.source import ENDED_NOTE
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.hlc import Clock
-from mhub.core.limits import Limits
-from mhub.core.peer import PeerLimits
+from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
+from mhub.core.restore import ARRIVING
 from mhub.store.memory import MemoryStore
 from tests.cluster.explore.clients import Publisher, Subscriber
 from tests.cluster.explore.configs import Config
@@ -26,12 +30,15 @@ INVISIBLE = frozenset(
         frames.PING,
         frames.PONG,
         frames.MEMBERS,
-        frames.SUMS,
+        frames.DIGESTS,
         frames.HAVE,
         frames.RETAINED,
         frames.FILLED,
     }
 )
+
+NOTES = (TOOK, ENDED_NOTE, GIVEN, GATES, CLOSED, ARRIVING)
+"""Notes of sessions that migrate begin so."""
 
 KINDS = {value: name for name, value in vars(frames).items() if name.isupper()}
 
@@ -147,8 +154,8 @@ class Side:
         node = self.node
         assert node is not None
         self.enter()
-        for member in node.channels.values():
-            member.heard_at = member.pinged_at = self.world.now
+        for member in node.links.values():
+            member.received_at = member.pinged_at = self.world.now
         self.world.hub.tick(self.world.now)
         node.tick(self.world.now)
         self.leave()
@@ -178,7 +185,7 @@ class Cluster:
         self.now = 0.0
         self.sides = {name: Side(self, name, config.skews.get(name, 0.0)) for name in config.nodes}
         self.publishers = [
-            Publisher(self, name, node, list(qoss))
+            Publisher(self, name, node, list(qoss), config.moves if name == "p" else "")
             for name, (node, qoss) in config.publishers.items()
         ]
         self.subscriber = Subscriber(self, "s", config.route)
@@ -186,6 +193,7 @@ class Cluster:
         self.crashes = list(config.crashes)
         self.times = list(config.times)
         self.wrong: list[str] = []
+        self.highest_epoch = 0  # of the claims of the subscriber
         self._begin()
 
     # Before the exploration
@@ -208,24 +216,18 @@ class Cluster:
             side.tick()
         self.drain()
         assert self.subscriber.subscribed
-        for number in range(self.config.before):
+        if self.config.before:
+            self.subscriber.leave()
+        for _ in range(self.config.before):
             for publisher in self.publishers:
                 publisher.publish()
-            if number == self.config.before - 1 and self.config.unread:
-                break
             self.drain()
-        if self.config.before and self.config.unread:
-            self.drain(reads=False)
 
-    def drain(self, reads: bool = True) -> None:
+    def drain(self) -> None:
         """All that happens by itself, in a fixed order."""
         for _ in range(10_000):
             self.settle()
-            found = [
-                event
-                for event in self.enabled()
-                if event[1] in ">|*^" or (reads and event == "s.") or event[1] == "="
-            ]
+            found = [event for event in self.enabled() if event[1] in ">|*^=" or event == "s."]
             if not found:
                 return
             self.do(found[0])
@@ -277,6 +279,8 @@ class Cluster:
         leaves the events of this node as they are: nothing is missed if they are tried first.
         """
         if self.cuts or self.crashes or self.times or any(event[1] in "|/=!^" for event in events):
+            return events
+        if any(publisher.moves for publisher in self.publishers):
             return events
         subscriber = self.subscriber
         best = events
@@ -340,11 +344,15 @@ class Cluster:
         elif one == "s":
             self.subscriber.act(what, rest)
         else:
-            next(each for each in self.publishers if each.name == one).act()
+            next(each for each in self.publishers if each.name == one).act(what)
         self.settle()
 
     def settle(self) -> None:
         """What happens at once."""
+        for side in self.sides.values():
+            if side.node is not None:
+                epoch = side.node.peers.table.own_epoch("s")
+                self.highest_epoch = max(self.highest_epoch, epoch)
         again = True
         while again:
             again = False
@@ -400,6 +408,13 @@ class Cluster:
         for side in self.sides.values():
             if side.node is not None:
                 side.tick()
+
+    def is_together(self) -> bool:
+        """Whether each node knows the tables of all others."""
+        nodes = [side.node for side in self.sides.values() if side.node is not None]
+        members = [member for node in nodes for member in node.members.values()]
+        count = len(self.sides) * (len(self.sides) - 1)
+        return len(members) == count and all(m.link and m.has_table for m in members)
 
     def is_disturbed(self) -> bool:
         """Whether a node has crashed, or time has passed."""
@@ -461,19 +476,40 @@ class Cluster:
                 if session.intake is not None:
                     kind = type(session.intake).__name__
                     wrong.append(f"the session at {name} has a {kind} left")
+            wrong += self._left_behind(side)
             wanted = sum(len(each.subscriptions) for each in node.hub.sessions.values())
             if node.hub.router.subscriptions != wanted:
                 wrong.append(f"{name} routes subscriptions of sessions that are not there")
             if "s" in node.hub.sessions:
                 owners.append(name)
             for peer in node.peers.all:
-                if peer.queued:
-                    wrong.append(f"{peer.queued} messages for {peer.name} wait at {name}")
+                if peer.outgoing.queued:
+                    wrong.append(f"{peer.outgoing.queued} messages for {peer.name} wait at {name}")
         if len(owners) != 1:
             wrong.append(f"the session is at {owners}")
         if not self.subscriber.ready:
             wrong.append("the subscriber waits")
         wrong += [f"{each.name} waits" for each in self.publishers if not each.idle()]
+        return wrong
+
+    def _left_behind(self, side: Side) -> list[str]:
+        """What a session that is gone has left in memory or in the store."""
+        wrong = []
+        hub = side.world.hub
+        sessions = hub.sessions.values()
+        queues = [each.queue for each in sessions if each.queue is not None]
+        if hub.queues.size_bytes != sum(each.size_bytes for each in queues):
+            wrong.append(f"{side.name} counts messages that are gone")
+        if side.disk is not None:
+            sids = [each.sid for each in side.store.sessions.values() if each.client_id == "s"]
+            if sids != [each.sid for each in sessions if each.sid]:
+                wrong.append(f"the store of {side.name} has sessions of nobody")
+            notes = {name for name in side.store.notes if name.startswith(NOTES)}
+            for name, far in self.sides.items():
+                for client_id in far.world.hub.sessions:
+                    notes.discard(f"{TOOK}{name}/{client_id}")  # as long as it has a session
+            if notes:
+                wrong.append(f"the store of {side.name} has notes left: {sorted(notes)}")
         return wrong
 
 

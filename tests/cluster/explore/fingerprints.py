@@ -22,6 +22,7 @@ from mhub.cluster import frames
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
+from mhub.core.channel_records import Origin
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.records import Batch, DeliveryRecord
@@ -30,40 +31,50 @@ from mhub.store.memory import MemoryStore
 from mhub.wire.primitives import read_u64
 from tests.cluster.explore.cluster import Cluster, Side
 
-ANYWHERE = {"hub", "limits", "stats", "settings", "_node", "slot", "_migration", "_holders"}
+ANYWHERE = {
+    "hub",
+    "limits",
+    "stats",
+    "settings",
+    "_node",
+    "_peers",
+    "slot",
+    "_migration",
+    "_holders",
+}
 
 LEFT_OUT: dict[str, set[str]] = {
-    "Session": {
-        "last_seq",
-        "tail_seq",
-        "queued_bytes",
-        "username",
-        "listener",
-        "mount",
-        "window",
-    },
+    "Session": {"last_seq", "username", "listener", "mount"},
+    "Inflight": {"window"},
+    "OutgoingQueue": {"total", "size_bytes", "tail_seq"},
     "Connection": {
-        *("outlet", "heard_at", "connected_at", "welcome", "keepalive_s", "max_packet_in"),
+        *("outlet", "received_at", "welcome", "keepalive_s", "max_packet_in"),
         *("max_packet_out", "problem_info", "progress", "peer", "listener", "identity"),
-        *("aliases_in", "aliases_out", "max_aliases_out", "exchange", "pending", "auth_method"),
+        *("aliases", "authentication"),
     },
     "Publish": {"topic", "topic_field", "frame_v3", "frame_v5"},
     "Peer": {
-        *("outlet", "queued_bytes", "queued_bytes_qos0", "frames_heard", "frames_confirmed"),
-        *("frames", "under_way_bytes", "confirmed_at", "owed_bytes", "messages_sent"),
-        *("messages_received", "messages_doubled", "dropped_qos0", "dropped_full", "refused"),
-        *("table_heard", "told", "knows", "name", "reserved", "marks", "awaiting", "expected"),
+        *("peers", "counters", "outlet", "table_received", "told", "knows", "name", "awaiting"),
     },
-    "Peers": {"clock", "neighbours", "node", "all", "past", "log", "number", "notes", "routes"},
-    "Journal": {"epoch", "window", "max_pending_bytes"},
+    "OutgoingChannel": {
+        *("peer", "counters", "queued_bytes", "queued_bytes_qos0", "frames_confirmed", "frames"),
+        *("under_way_bytes", "reserved"),
+    },
+    "IncomingChannel": {
+        *("peer", "peers", "counters", "frames_received", "unconfirmed_bytes", "confirmed_at"),
+        "becoming_safe",
+    },
+    "Peers": {"clock", "neighbours", "node", "all", "past", "notes"},
+    "Table": {"log", "number", "routes"},
+    "Journal": {"clock_offset_s", "window", "max_pending_bytes"},
     "Batch": {"size_bytes"},
     "DeliveryRecord": {"size_bytes", "seq"},
     "Member": {
-        *("peer", "address", "version", "channel", "heard_at", "pinged_at", "latency_s", "index"),
-        *("note", "asking"),
+        *("peer", "address", "version", "link", "received_at", "pinged_at", "latency_s", "index"),
+        *("note", "asking", "expected"),
     },
-    # A life is only compared with others: how many there were does not matter
-    "Migration": {"node", "progress", "holders", "_gone", "_lives"},
+    # A session id is only compared with others: how many there were does not matter
+    "Migration": {"node", "progress", "holders", "_gone", "_session_ids"},
     "Exchange": {"_safe"},
     "Source": {"_actions", "_reader"},
     "Target": {"_actions"},
@@ -78,7 +89,7 @@ BATCHES: dict[str, set[str]] = {
     "DeferredFrame": {"after"},
     "Entry": {"after"},
     "Connection": {"output_held_until"},
-    "Peer": {"reserve_after"},
+    "OutgoingChannel": {"reserve_after"},
     "Peers": {"boot_after"},
     "Source": {"_safe_at"},
     "Batch": {"number"},
@@ -161,9 +172,10 @@ class Walk:
         if kind is Session:
             rank = self._ranks.of
             sid = thing.sid
+            queue = thing.queue
             found += [
                 rank(sid, thing.last_seq),
-                rank(sid, thing.tail_seq) if thing.spilled else 0,
+                rank(sid, queue.tail_seq) if queue is not None and queue.paged_out else 0,
             ]
         elif kind is DeliveryRecord:
             found.append(self._ranks.of(thing.sid, thing.seq))
@@ -229,6 +241,7 @@ SPECIAL: dict[type, Callable[[Walk, Any], Any]] = {
     FunctionType: lambda walk, function: None,
     MethodType: lambda walk, method: [method.__name__, walk.of(method.__self__)],
     Segment: Walk.sequence,
+    Origin: Walk.sequence,
 }
 
 
@@ -237,23 +250,23 @@ def _frame(receiver: Peer, peers: Peers, kind: int, body: bytes) -> Any:
     if kind == frames.CONFIRM:
         count, pos = read_u64(body, 0)
         n, pos = read_u64(body, pos)
-        heard, pos = read_u64(body, pos)
-        return kind, count - receiver.frames_confirmed, n, heard - peers.number
+        received, pos = read_u64(body, pos)
+        return kind, count - receiver.outgoing.frames_confirmed, n, received - peers.table.number
     if kind == frames.TABLE:
         said = unpack(body)
         for key in ("at", "to"):
             if said[key] >= 0:
-                said[key] -= receiver.table_heard
+                said[key] -= receiver.table_received
         return kind, pack(**said)
     if kind == frames.DONE:
         said = unpack(body)
-        said["table"] -= receiver.table_heard
+        said["table"] -= receiver.table_received
         return kind, pack(**said)
     if kind == frames.CUT:
         said = unpack(body)
         about = peers.peers.get(said["to"])
         if about is not None:
-            said["table"][1] -= about.table_heard
+            said["table"][1] -= about.table_received
         return kind, pack(**said)
     return kind, body
 
@@ -296,30 +309,32 @@ def _side(cluster: Cluster, side: Side) -> Any:
     found.append([(walk.batch(batch), *rest) for batch, *rest in migration.exchange._safe])
     found.append([(walk.batch(batch), client_id) for batch, client_id in migration._gone])
     for given in migration.given.all.values():
-        found.append(given.number - peers.peers[given.to].table_heard)
-    oldest = peers.number
+        found.append(given.number - peers.peers[given.to].table_received)
+    oldest = peers.table.number
     for peer in peers.all:
         far = cluster.sides[peer.name]
-        heard = -1  # how far it knows our table, which sessions that were given away refer to
+        expected = node.members[peer.name].expected
+        received = -1  # how far it knows our table, which sessions that were given away refer to
         if far.node is not None:
-            heard = max(far.node.peers.peers[side.name].table_heard, 0)
-            oldest = min(oldest, heard)
+            received = max(far.node.peers.peers[side.name].table_received, 0)
+            oldest = min(oldest, received)
         found.append(
             [
                 peer.name,
-                peers.number - heard if heard >= 0 else -1,
-                peers.number - peer.told,
-                peers.number - peer.knows,
-                len(peer.frames),
-                [(walk.batch(b), n) for b, n in peer.marks],
-                [each.number - peers.number for each in peer.awaiting],
-                sorted((name, n - peer.table_heard) for name, n in peer.expected.items()),
+                peers.table.number - received if received >= 0 else -1,
+                peers.table.number - peer.told,
+                peers.table.number - peer.knows,
+                len(peer.outgoing.frames),
+                [(walk.batch(b), n) for b, n in peer.incoming.becoming_safe],
+                [number - peers.table.number for number, _ in peer.awaiting],
+                sorted((name, n - peer.table_received) for name, n in expected.items()),
             ]
         )
-    found.append([(each.name, each.value) for each in peers.since(oldest) or ()])
+    found.append(peers.table.since(oldest) or [])
     if hub.journal is not None:
         found.append(walk.of(hub.journal))
-    found += [walk.of(each) for each in (hub.holding, hub.stalled, hub.starving, hub.behind)]
+    waits = hub.storage
+    found += [walk.of(x) for x in (waits.holding, waits.stalled, waits.starving, waits.behind)]
     found.append(walk.of(hub.router.filters))
     found.append(peers.clock.last)
     if side.disk is not None:
@@ -345,6 +360,7 @@ def state_of(cluster: Cluster) -> Any:
     return [
         [_side(cluster, side) for side in cluster.sides.values()],
         cluster.now,
+        cluster.highest_epoch,
         cluster.cuts,
         list(cluster.crashes),
         cluster.times,
@@ -355,6 +371,9 @@ def state_of(cluster: Cluster) -> Any:
                 sorted(each.acknowledged),
                 sorted(each.may_double),
                 each.client is None,
+                each.ready,
+                each.moves,
+                None if each.client is None else bytes(each.client.outlet.data),
             ]
             for each in cluster.publishers
         ],
@@ -366,12 +385,21 @@ def state_of(cluster: Cluster) -> Any:
             subscriber.subscribed,
             subscriber.lifetime,
             subscriber.split,
+            subscriber.began,
+            subscriber.told,
             subscriber.apart,
+            subscriber.connected_at,
+            subscriber.delayed,
             sorted(subscriber.open),
             sorted(subscriber.got.items()),
             sorted((name, sorted(each)) for name, each in subscriber.ever.items()),
             sorted(subscriber.late.items()),
-            sorted(subscriber.unsure.items()),
+            sorted((name, sorted(each)) for name, each in subscriber.doubtful.items()),
+            sorted((name, sorted(each)) for name, each in subscriber.unsure.items()),
+            sorted(subscriber.asked.items()),
+            subscriber.sure,
+            subscriber.known,
+            subscriber.has_added,
             None if client is None else [bytes(client.outlet.data), client.outlet.closed],
         ],
     ]

@@ -23,6 +23,9 @@ from tests.cluster.explore.snapshots import load, save
 ENDLESS = 400
 """Decisions, of which no configuration needs so many."""
 
+CRASHED = "an exception: "
+"""What is wrong begins so, if nothing was found out but that."""
+
 
 @dataclass
 class Violation:
@@ -179,7 +182,7 @@ class Search:
 
 def _crash(error: Exception) -> str:
     cause = f" from {error.__cause__!r}" if error.__cause__ is not None else ""
-    return f"{type(error).__name__}: {error}{cause}"
+    return f"{CRASHED}{type(error).__name__}: {error}{cause}"
 
 
 def replay(config: Config, decisions: list[str]) -> tuple[list[str], list[str], Cluster]:

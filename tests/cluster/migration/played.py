@@ -21,27 +21,26 @@ from mhub.cluster.migration.queues import row_of
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import Target
-from mhub.core.codec import decode_rows, decode_session, encode_rows, encode_session
-from mhub.core.connection import WAITING
-from mhub.core.delivery import Delivery
-from mhub.core.limits import NEVER
-from mhub.core.peer import (
+from mhub.core.channel_records import (
     BARE,
     CONTROL,
     COPY,
     DIRECT,
     Entry,
     Origin,
-    Peer,
     control_of,
-    copy_of,
-    direct_of,
     read_bare,
     read_control,
     read_record,
     read_special,
     record_of,
+    special_of,
 )
+from mhub.core.codec import decode_rows, decode_session, encode_rows, encode_session
+from mhub.core.connection import WAITING
+from mhub.core.delivery import Delivery
+from mhub.core.limits import NEVER
+from mhub.core.peer import Peer
 from mhub.core.records import Row, SessionRecord, StoredSession, SubscriptionRecord, publish_of
 from mhub.core.session import Session
 from mhub.store.memory import MemoryStore
@@ -99,13 +98,13 @@ def entry(payload: bytes, pid: int = 0, qos: int = 1, released: bool = False) ->
     return row_of(delivery, 1, pid, 0.0)
 
 
-def _head(client_id: str, epoch: int, via: str) -> bytes:
-    """What stands in front of a direct message."""
-    direct = Entry(0, message_of(b""), False, None)
-    direct.direct = client_id
-    direct.epoch = epoch
-    direct.via = via
-    return direct_of(direct)
+def _head(client_id: str, epoch: int, via: str, origin: Origin | None = None) -> bytes:
+    """What stands in front of a direct message or of a copy."""
+    entry = Entry(0, message_of(b""), False, None)
+    entry.direct = client_id
+    entry.session_epoch = epoch
+    entry.via = via
+    return special_of(entry, origin)
 
 
 class PlayedNode(Far):
@@ -115,7 +114,7 @@ class PlayedNode(Far):
         super().__init__(here, name)
         self.here = here
         self.table_n = 0
-        self.life = ""
+        self.channel_epoch = ""
         self.n = 0  # of the last message in its channel to node a
         self._frames = 0
 
@@ -161,13 +160,17 @@ class PlayedNode(Far):
         self._channel([head + record_of(message, False, None, now) for message in messages])
 
     def copy(
-        self, node: str, life: str, n: int, payload: bytes, controls: str = "", direct: str = ""
+        self,
+        node: str,
+        channel_epoch: str,
+        n: int,
+        payload: bytes,
+        controls: str = "",
+        direct: str = "",
     ) -> None:
         """What another node has in its channel to node a, with that number."""
-        head = copy_of(Origin(node, life, n, controls))
-        if direct:
-            client_id, _, epoch = direct.partition(" ")
-            head += _head(client_id, int(epoch), "")
+        client_id, _, epoch = direct.partition(" ")
+        head = _head(client_id, int(epoch or 0), "", Origin(node, channel_epoch, n, controls))
         record = record_of(message_of(payload), not direct, None, self.here.world.now)
         self._channel([head + record])
 
@@ -212,7 +215,7 @@ class PlayedNode(Far):
         held: int,
         incoming: tuple[int, ...] = (),
         topics: tuple[str, ...] = (TOPIC,),
-        life: str = "",
+        session_id: str = "",
         expiry_s: int = NEVER,
         began: int = 0,
     ) -> None:
@@ -231,7 +234,7 @@ class PlayedNode(Far):
             encode_session(stored),
             client=client_id,
             epoch=epoch,
-            life=life or f"{self.name}/1",
+            session_id=session_id or f"{self.name}/1",
             now=self.here.world.now,
         )
         self.give(frames.SESSION, body)
@@ -263,11 +266,11 @@ class PlayedNode(Far):
 
     def confirm_all(self) -> None:
         """It has all that came in the channel to it."""
-        self.confirm_to(self.here.peers.peers[self.name].last_n)
+        self.confirm_to(self.here.peers.peers[self.name].outgoing.last_n)
 
     def confirm_to(self, n: int) -> None:
         self._frames += len([1 for kind, _ in self._sent if kind == frames.PUBLISHES])
-        self.give(frames.CONFIRM, u64(self._frames) + u64(n) + u64(self.here.peers.number))
+        self.give(frames.CONFIRM, u64(self._frames) + u64(n) + u64(self.here.peers.table.number))
 
     # What it was told
 
@@ -340,7 +343,7 @@ def _special(special: Entry) -> Any:
     payload = special.message.payload
     if special.origin is not None:
         return Copy(special.origin.node, special.origin.n, payload, special.direct)
-    return Direct(special.direct, special.epoch, payload)
+    return Direct(special.direct, special.session_epoch, payload)
 
 
 class RealNode(Here):
@@ -371,13 +374,13 @@ class RealNode(Here):
         """A node is linked, but what it has is still on its way."""
         before = self.played.get(name)
         far = self.played[name] = PlayedNode(self, name)
-        instance = instance or (before.life if before is not None else f"{name}1")
-        far.life = instance
-        if before is not None and before.life == instance:
+        instance = instance or (before.channel_epoch if before is not None else f"{name}1")
+        far.channel_epoch = instance
+        if before is not None and before.channel_epoch == instance:
             far.n = before.n
         hello = {"cluster": "plant", "node": name, "instance": instance, "address": far.address}
         self.node.opened(far, pack(protocol=PROTOCOL, oldest=PROTOCOL, version="0", **hello))
-        far.say(frames.RESUME, life=instance, heard=["", 0], table=["", -1])
+        far.say(frames.RESUME, epoch=instance, received=["", 0], table=["", -1])
         return far
 
     def lose(self, far: PlayedNode) -> None:
@@ -418,6 +421,7 @@ class Case(SynchronousTestCase):
 
     b: PlayedNode
     c: PlayedNode
+    d: PlayedNode
 
     @property
     def hub(self) -> Any:
@@ -435,7 +439,9 @@ class Case(SynchronousTestCase):
         self, node: str, position: int, early: tuple[int, ...] = (), since: int = 0
     ) -> Segment:
         """Node a's channel to a node that had a session; `since`: its gate was closed there."""
-        return Segment(node, self.peer(node).life, position, list(early), since, not since)
+        return Segment(
+            node, self.peer(node).outgoing.epoch, position, list(early), since, not since
+        )
 
     def restart(self) -> None:
         self.here = self.here.restart()
@@ -491,7 +497,7 @@ class Case(SynchronousTestCase):
 
     def epoch(self, client_id: str = "s") -> int:
         """That of the claim of node a."""
-        return int(self.here.peers.own_epoch(client_id))
+        return int(self.here.peers.table.own_epoch(client_id))
 
     def state(self, client_id: str = "s") -> str:
         """That of the source on node a; "" if there is none."""

@@ -11,7 +11,7 @@ TAKEOVER_S = 10.0
 class ClaimCase(Case):
     def value(self, client_id: str = "s") -> int:
         """What the table of node a says of a client."""
-        return int(self.here.peers.table.get("c" + client_id, 0))
+        return int(self.here.peers.table.names.get("c" + client_id, 0))
 
 
 class ClaimTests(ClaimCase):
@@ -46,15 +46,27 @@ class ClaimTests(ClaimCase):
     def test_it_is_higher_than_all_that_were_heard_of(self) -> None:
         """However far the clock of another node is ahead."""
         self.begin()
-        ahead = self.here.peers.clock.stamp(self.here.world.now) + (1 << 40)
+        ahead = self.here.peers.clock.timestamp(self.here.world.now) + (1 << 40)
         self.b.claims("x", ahead)
         self.connect()
+        self.assertGreater(self.epoch(), ahead)
+
+    def test_also_those_of_a_node_that_is_away(self) -> None:
+        """A third one has told of its session: by a CLOSE in the channel, or by a CUT."""
+        self.begin()
+        ahead = self.here.peers.clock.timestamp(self.here.world.now) + (1 << 40)
+        self.b.closes("s", ahead)
+        self.connect(clean=True)
+        self.assertGreater(self.epoch(), ahead)
+        ahead += 1 << 40
+        self.b.cut("x", ahead, "c", [])
+        self.connect(clean=True)
         self.assertGreater(self.epoch(), ahead)
 
     def test_also_after_a_restart(self) -> None:
         """The store knows an epoch that none before the crash has reached."""
         self.begin(durable=True)
-        ahead = self.here.peers.clock.stamp(self.here.world.now) + (1 << 40)
+        ahead = self.here.peers.clock.timestamp(self.here.world.now) + (1 << 40)
         self.b.claims("x", ahead)
         self.connect(clean=True)
         self.here.settle()
@@ -209,6 +221,28 @@ class ClaimTests(ClaimCase):
                 client = self.connect()
                 self.assertEqual(client.next("CONNACK").session_present, not is_away)
                 self.assertEqual(self.hub.sessions["s"].incoming, {} if is_away else {7: False})
+
+    def test_nor_if_another_session_is_merged_while_the_client_is_elsewhere(self) -> None:
+        """It may have been there since, and have found that one."""
+        for is_connected in (False, True):
+            with self.subTest(is_connected=is_connected):
+                self.begin()
+                client = self.connect()
+                client.next("CONNACK")
+                client.send(p.publish("t", b"1", 2, 7))
+                if not is_connected:
+                    client.lose()
+                self.b.claims("s", 1000, False)
+                self.b.session("s", self.epoch(), 1000)
+                self.here.settle()
+                self.assertEqual(len(self.b.told(frames.REFUSED)), 1)
+                self.b.table(("cs", 0))
+                if is_connected:
+                    client.lose()
+                client = self.connect()
+                self.assertEqual(client.next("CONNACK").session_present, is_connected)
+                expected = {7: False} if is_connected else {}
+                self.assertEqual(self.hub.sessions["s"].incoming, expected)
 
     def test_a_session_that_ends_is_nobody_s(self) -> None:
         self.begin()
@@ -550,6 +584,6 @@ class LookAroundTests(ClaimCase):
 
     def test_a_claim_of_nothing_is_withdrawn(self) -> None:
         self.begin()
-        self.here.peers.own("x", 1000, True)
+        self.here.peers.table.own("x", 1000, True)
         self.here.wait(11.0)
         self.assertEqual(self.value("x"), 0)

@@ -31,13 +31,13 @@ class OfferedTests(Case):
         """So a client that is connected anywhere has the better claim."""
         self.offer()
         self.assertGreater(self.epoch(), HELD)
-        self.assertEqual(self.here.peers.table["cs"] & 1, 0)
+        self.assertEqual(self.here.peers.table.names["cs"] & 1, 0)
 
     def test_it_comes_and_rests_here(self) -> None:
         self.offer()
         self.give()
         self.assertEqual(len(self.b.told(frames.DONE)), 1)
-        self.assertEqual(self.here.peers.table["cs"] & 1, 0)
+        self.assertEqual(self.here.peers.table.names["cs"] & 1, 0)
         client = self.connect()
         self.assertTrue(client.next("CONNACK").session_present)
         self.assertEqual(client.payloads(), [b"1"])
@@ -54,14 +54,14 @@ class OfferedTests(Case):
         """Then that one gets it from node b, and node a wants it no more."""
         self.offer()
         self.c.claims("s", self.epoch() + 1000)
-        self.assertNotIn("cs", self.here.peers.table)
+        self.assertNotIn("cs", self.here.peers.table.names)
         self.b.say(frames.OFFER, client="s")
 
     def test_of_two_nodes_that_it_was_offered_to_one_claims_it(self) -> None:
         """Neither has its client: the higher epoch decides."""
         self.offer()
         self.c.claims("s", self.epoch() + 1000, False)
-        self.assertNotIn("cs", self.here.peers.table)
+        self.assertNotIn("cs", self.here.peers.table.names)
 
     def test_one_that_is_here_is_not_claimed_again(self) -> None:
         self.begin("bc")
@@ -75,7 +75,7 @@ class OfferedTests(Case):
         self.b.say(frames.OFFER, client="s")
         self.here.wait(15.0)
         self.assertNotIn("s", self.hub.sessions)
-        self.assertNotIn("cs", self.here.peers.table)
+        self.assertNotIn("cs", self.here.peers.table.names)
 
 
 class DrainTests(ClusterCase):

@@ -76,7 +76,7 @@ class TargetFence(TargetCase):
     def say(self, far: PlayedNode, epoch: int) -> None:
         """All that a source says to its target."""
         far.entries("s", epoch, entry(b"wrong"))
-        pending = {"client": "s", "epoch": epoch, "node": "c", "origins": []}
+        pending = {"client": "s", "epoch": epoch, "node": "c"}
         far.give(frames.PENDING, with_data(b"", **pending))
         far.direct("s", epoch, b"wrong")
         far.end("s", epoch)

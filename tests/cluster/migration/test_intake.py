@@ -6,7 +6,7 @@ from mhub.cluster import frames
 from mhub.cluster.migration.pending import CLOSED
 from mhub.cluster.migration.segments import place
 from mhub.cluster.migration.source import _delivery
-from mhub.core.peer import record_of
+from mhub.core.channel_records import record_of
 from tests.cluster.migration.played import TOPIC, Case, PlayedNode, message_of
 from tests.cluster.migration.test_target import TargetCase
 from tests.helpers import packets as p
@@ -344,8 +344,8 @@ class AgainTests(GateCase):
     The gate of node c has a segment of its channel to node b, behind the position 5.
     """
 
-    def direct(self, far: PlayedNode, n: int, life: str = "c1") -> None:
-        far.direct("s", self.served, b"%d" % n, via=place("c", life, n))
+    def direct(self, far: PlayedNode, n: int, epoch: str = "c1") -> None:
+        far.direct("s", self.served, b"%d" % n, via=place("c", epoch, n))
 
     def test_in_their_order_from_the_node_that_has_published_them(self) -> None:
         self.arrived()

@@ -6,7 +6,7 @@ nodes that do not know of that yet, until all have sent CLOSE.
 
 from mhub.cluster import frames
 from mhub.cluster.migration.source import DOUBT, ENDED, IDLE, MERGING
-from mhub.core.peer import record_of
+from mhub.core.channel_records import record_of
 from tests.cluster.migration.played import Case, Relay, entry, message_of
 from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.migration.test_target import HELD, TargetCase
@@ -170,7 +170,7 @@ class OverTests(MergingCase):
                     self.assertEqual(self.state_of_merging(), MERGING)
                     self.close(names[2])
                     self.assertEqual(self.state_of_merging(), "")
-                    self.assertEqual(self.here.peers.table, {})
+                    self.assertEqual(self.here.peers.table.names, {})
 
     def test_then_the_store_has_nothing_of_it(self) -> None:
         self.leaving(durable=True)
@@ -233,8 +233,8 @@ class OverTests(MergingCase):
     def test_until_then_the_table_says_that_it_is_here(self) -> None:
         """So that a node which switches closes it."""
         self.leaving()
-        self.assertEqual(self.here.peers.table["cs"], self.session.epoch << 1)
-        self.assertIn("ft", self.here.peers.table)
+        self.assertEqual(self.here.peers.table.names["cs"], self.session.epoch << 1)
+        self.assertIn("ft", self.here.peers.table.names)
 
     def test_its_client_may_connect_here(self) -> None:
         """It has a newer session elsewhere, which comes; what is still relayed joins that."""
@@ -423,7 +423,7 @@ class FoldTests(TargetCase):
                 self.here.settle()
                 self.assertNotIn(self.old, self.migration.sources)
                 self.assertIn("s", self.hub.sessions)
-                self.assertNotEqual(self.here.peers.table.get("cs", 0), 0)
+                self.assertNotEqual(self.here.peers.table.names.get("cs", 0), 0)
 
     def test_a_crash_in_between_leaves_both(self) -> None:
         """The newer one is the client's; the older one is emptied into it again."""

@@ -58,7 +58,7 @@ class GivenTests(SourceCase):
         publisher.send(*(p.publish(f"r/{n}", b"r%d" % n, 1, n, True) for n in range(1, 4)))
         client = self.here.world.open()
         client.send(p.connect("s", clean=False))
-        client.session.window = 1
+        client.session.inflight.window = 1
         client.send(p.subscribe(1, ("r/#", 1)))
         client.lose()
         self.publish(b"1")
@@ -84,11 +84,13 @@ class GivenTests(SourceCase):
     def test_a_portion_has_not_too_many_bytes(self) -> None:
         self.patch(queues, "MOST_BYTES", 1000)
         payloads = [bytes([n]) * 400 for n in range(5)]
-        self.idle(*payloads, durable=True)
-        self.claim()
-        found = self.portions()
-        self.assertLessEqual(max(len(b"".join(each)) for each in found), 1200)
-        self.assertEqual([each for portion in found for each in portion], payloads)
+        for durable in (False, True):
+            with self.subTest(durable=durable):
+                self.idle(*payloads, durable=durable)
+                self.claim()
+                found = self.portions()
+                self.assertLessEqual(max(len(b"".join(each)) for each in found), 1200)
+                self.assertEqual([each for portion in found for each in portion], payloads)
 
     def test_nothing_leaves_the_queue_by_being_read(self) -> None:
         for durable in (False, True):
@@ -166,5 +168,5 @@ class TakenTests(TargetCase):
                 self.client.lose()
                 self.end()
                 session = self.hub.sessions["s"]
-                self.assertEqual((session.queued(), session.queued_bytes), (2, 8))
-                self.assertEqual(self.hub.queued_bytes, 8)
+                self.assertEqual((session.queued(), session.queue.size_bytes), (2, 8))
+                self.assertEqual(self.hub.queues.size_bytes, 8)

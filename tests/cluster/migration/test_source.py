@@ -16,7 +16,7 @@ from mhub.cluster.migration.source import (
     Source,
 )
 from mhub.cluster.migration.target import ARRIVING
-from mhub.core.session import Session
+from mhub.core.session import Session, Will
 from tests.cluster.migration.played import Case, Close, Direct, Mark, Relay, entry, message_of
 from tests.cluster.migration.rows import RowCase, Table
 from tests.cluster.simulation import node_of
@@ -378,7 +378,7 @@ class RowTests(SourceCase, RowCase):
         with self.row(MERGING, "all"):
             self.c.closes("s", self.claimed)
         self.assertEqual(self.state_of_merging(), "")
-        self.assertNotIn("ft", self.here.peers.table)
+        self.assertNotIn("ft", self.here.peers.table.names)
 
 
 class FrozenTests(SourceCase):
@@ -471,20 +471,20 @@ class OfferTests(SourceCase):
 
     def test_another_session_of_the_same_client_has_another_life(self) -> None:
         self.offered()
-        first = self.b.offered()[0]["life"]
+        first = self.b.offered()[0]["session_id"]
         self.refuse(merge=False)
         self.b.table(("cs", 0))
         self.session = self.sleeper()
         self.b.claims("s", self.session.epoch + 1000)
-        self.assertNotEqual(self.b.offered()[0]["life"], first)
+        self.assertNotEqual(self.b.offered()[0]["session_id"], first)
 
     def test_the_same_session_has_the_same_one_after_a_restart(self) -> None:
         self.offered(durable=True)
-        first = self.b.offered()[0]["life"]
+        first = self.b.offered()[0]["session_id"]
         self.here.settle()
         self.restart()
         self.back()
-        self.assertEqual(self.b.offered()[0]["life"], first)
+        self.assertEqual(self.b.offered()[0]["session_id"], first)
 
     def test_a_node_whose_table_is_not_here_is_offered_nothing(self) -> None:
         """What it says of the session may be old."""
@@ -545,7 +545,7 @@ class CutTests(SourceCase):
         self.sending()
         self.b.copy("c", "c1", 3, b"x")
         self.b.copy("c", "c1", 2, b"y")
-        self.b.copy("c", "c0", 9, b"of an earlier life")
+        self.b.copy("c", "c0", 9, b"of an earlier channel")
         self.more()
         self.more()
         self.assertEqual(self.gates()["c"], [["a", "c1", 0, [2, 3], 0, True]])
@@ -570,7 +570,7 @@ class CutTests(SourceCase):
         client = self.connect()
         first = self.epoch()
         self.c.session("s", first, 1000)
-        before = self.segment("c", 7)._replace(life="b1")
+        before = self.segment("c", 7)._replace(channel_epoch="b1")
         self.c.end("s", first, {"b": [before], "c": []})
         self.c.table(("cs", 0))
         self.assertTrue(client.next("CONNACK").session_present)
@@ -632,7 +632,7 @@ class ConfirmTests(SourceCase):
                     reach(durable)
                     position = self.c.n
                     self.assertTrue(self.held())
-                    self.assertEqual(self.peer("c").capped(100), position)
+                    self.assertEqual(self.peer("c").incoming.cap, position)
 
     def test_a_new_link_is_not_resumed_with_more_either(self) -> None:
         """RESUME says up to where all is here, which is a confirmation."""
@@ -641,7 +641,7 @@ class ConfirmTests(SourceCase):
         self.here.lose(self.c)
         self.c = self.here.join("c")
         (said,) = self.c.told(frames.RESUME)
-        self.assertEqual(said["heard"], ["c1", 0])
+        self.assertEqual(said["received"], ["c1", 0])
 
     def test_switched_lets_them_go(self) -> None:
         """Before DONE as well as after: what is behind the position is on its way."""
@@ -828,7 +828,7 @@ class EndTests(SourceCase):
         """A node that publishes without a pause does not hold it up."""
         self.publisher()
         self.publish(b"y")
-        self.c.confirm_to(self.peer("c").last_n - 1)
+        self.c.confirm_to(self.peer("c").outgoing.last_n - 1)
         self.assertEqual(self.state(), ENDED)
 
     def test_a_node_that_is_lost_is_not_waited_for(self) -> None:
@@ -839,7 +839,7 @@ class EndTests(SourceCase):
         self.more()
         self.assertEqual(self.state(), ENDED)
 
-    def test_nor_one_of_which_nothing_is_heard(self) -> None:
+    def test_nor_one_from_which_nothing_is_received(self) -> None:
         self.publisher()
         self.here.wait(SUSPECT_S - 0.5, silent="c")
         self.assertEqual(self.state(), SENDING)
@@ -861,6 +861,21 @@ class EndTests(SourceCase):
         self.here.settle()
         self.assertEqual(len(self.b.told(frames.END)), 1)
         self.assertIn(note, store.notes)
+
+    def test_with_nothing_to_give_it_waits_for_one_batch(self) -> None:
+        """What changed before, and that the target may have it, is stored at once."""
+        self.begin("bc", durable=True)
+        self.session = self.sleeper()
+        self.here.settle()
+        self.claimed = self.session.epoch + 1000
+        self.b.claims("s", self.claimed)
+        self.here.settle()
+        self.session.lose_state(True)  # something that the store does not have
+        self.accept()
+        self.assertEqual((self.state(), self.b.told(frames.END)), (CUTTING, []))
+        assert self.here.disk is not None
+        self.here.disk.step()
+        self.assertEqual((self.state(), len(self.b.told(frames.END))), (ENDED, 1))
 
 
 class GivenTests(SourceCase):
@@ -903,7 +918,7 @@ class GivenTests(SourceCase):
         self.c.forget()
         self.done()
         self.assertEqual(self.c.sent(frames.CUT, frames.TABLE), [frames.CUT, frames.TABLE])
-        self.assertNotIn("ft", self.here.peers.table)
+        self.assertNotIn("ft", self.here.peers.table.names)
 
     def test_a_cut_of_the_target_may_be_faster_than_its_done(self) -> None:
         """This node has switched then: its channel has one mark."""
@@ -938,20 +953,20 @@ class GivenTests(SourceCase):
                 self.b.forget()
                 self.done()
                 self.assertEqual(self.b.records(), [Mark("s", self.claimed)])
-                self.assertEqual(self.hub.queued_bytes, 0)
+                self.assertEqual(self.hub.queues.size_bytes, 0)
 
     def test_the_table_says_so_when_the_store_knows(self) -> None:
         """The target remembers what it took for as long as this node may offer it again."""
         self.ended(durable=True)
         self.b.done("s", self.claimed)
-        self.assertIn("cs", self.here.peers.table)
+        self.assertIn("cs", self.here.peers.table.names)
         self.here.settle()
-        self.assertNotIn("cs", self.here.peers.table)
+        self.assertNotIn("cs", self.here.peers.table.names)
 
     def test_a_will_is_not_published(self) -> None:
         """It is the target's."""
         self.ended()
-        self.session.will = message_of(b"gone")
+        self.session.will = Will(message_of(b"gone"), 0)
         self.done()
         self.assertNotIn("s", self.hub.sessions)
         self.assertEqual(self.hub.stats.wills_published, 0)

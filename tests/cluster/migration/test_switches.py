@@ -10,7 +10,7 @@ from mhub.cluster.member import UP
 from mhub.cluster.migration import controls, given, switches
 from mhub.cluster.migration.pending import CLOSED
 from mhub.cluster.migration.segments import Segment, place
-from mhub.core.peer import Entry, Origin
+from mhub.core.channel_records import Entry, Origin
 from tests.cluster.migration.played import TOPIC, Case, Close, Direct, Mark, message_of
 from tests.cluster.migration.test_source import ENDED, SourceCase
 from tests.core.world import Client
@@ -27,7 +27,7 @@ class CutsCase(Case):
         self.begin(names, durable)
         self.b.table(("f" + TOPIC, LASTING), ("cs", 1000 << 1))
         self.here.settle()
-        self.first = self.peer("b").last_n
+        self.first = self.peer("b").outgoing.last_n
         self.publish(*payloads)
 
     def cut(self, *segments: Segment, epoch: int = EPOCH) -> None:
@@ -44,7 +44,7 @@ class CollectTests(CutsCase):
         return [entry.message.payload for entry in found]
 
     def mark(self, node: str, epoch: int) -> None:
-        self.peer(node).put_control("s", controls.mark(epoch, False))
+        self.peer(node).outgoing.put_control("s", controls.mark(epoch, False))
 
     def test_what_is_behind_the_position(self) -> None:
         for durable in (False, True):
@@ -85,7 +85,7 @@ class CollectTests(CutsCase):
         self.start()
         self.b.table(("f" + TOPIC, 0), ("s$share/g/t", LASTING))
         self.publish(b"1")
-        self.assertEqual(self.peer("b").last_n, self.first + 1)
+        self.assertEqual(self.peer("b").outgoing.last_n, self.first + 1)
         self.assertEqual(self.collect(self.segment("b", self.first)), [])
 
     def copies(self, direct: bool = False) -> None:
@@ -94,8 +94,8 @@ class CollectTests(CutsCase):
             copy = Entry(0, message_of(b"copy %d" % n), not direct, None)
             copy.origin = Origin("d", "d1", 7 + n, json.dumps({"s": epoch} if epoch else {}))
             if direct:
-                copy.direct, copy.epoch = "s", 2000
-            self.peer("b").put_copy(copy)
+                copy.direct, copy.session_epoch = "s", 2000
+            self.peer("b").outgoing.put_copy(copy)
 
     def test_copies_but_for_those_behind_a_close(self) -> None:
         """For which session a copy is was decided where it was copied."""
@@ -115,19 +115,26 @@ class CollectTests(CutsCase):
         self.copies()
         self.assertEqual(self.collect(self.segment("b", self.first), filters=("u",)), [])
 
-    def test_no_copies_of_what_was_direct(self) -> None:
-        """The node that they were taken from sends them again."""
+    def test_copies_of_what_was_direct(self) -> None:
+        """Else what its publisher sent next, which may be a copy as well, would be in front of it.
+
+        The node that they were taken from sends them again, too: the places tell which are which.
+        """
         self.start()
         self.copies(direct=True)
-        self.assertEqual(self.collect(self.segment("b", self.first, since=2000)), [])
+        segment = self.segment("b", self.first, since=2000)
+        found = self.migration.resend.collect("s", [TOPIC], [segment])
+        places = [place("d", "d1", 7 + n) for n in range(3)]
+        self.assertEqual([each.via for each in found], places)
+        self.assertEqual(self.collect(self.segment("b", self.first, since=1999)), [])
 
     def test_it_is_known_where_each_was_at_first(self) -> None:
         """However often it is sent again."""
         self.start(b"1")
         (found,) = self.migration.resend.collect("s", [TOPIC], [self.segment("b", self.first)])
-        first = place("a", self.peer("b").life, self.first + 1)
+        first = place("a", self.peer("b").outgoing.epoch, self.first + 1)
         self.assertEqual(found.via, first)
-        self.peer("c").put_direct("s", 2000, found.message, True, found.via)
+        self.peer("c").outgoing.put_direct("s", 2000, found.message, True, found.via)
         segment = self.segment("c", 0, since=2000)
         (again,) = self.migration.resend.collect("s", [TOPIC], [segment])
         self.assertEqual(again.via, first)
@@ -140,20 +147,20 @@ class CollectTests(CutsCase):
         """The node had heard of an earlier channel: none of these has come to it before the cut."""
         self.start(b"1", b"2")
         segment = self.segment("b", 1 << 40, (self.first + 1,))
-        self.assertEqual(self.collect(segment._replace(life="before")), [b"1", b"2"])
+        self.assertEqual(self.collect(segment._replace(channel_epoch="before")), [b"1", b"2"])
         self.assertEqual(self.collect(segment), [])
 
     def test_where_the_gate_was_open_until_the_close(self) -> None:
         """What is published behind CLOSE was for another session."""
         self.start(b"1")
-        self.peer("b").put_control("s", controls.close(2000))
+        self.peer("b").outgoing.put_control("s", controls.close(2000))
         self.publish(b"2")
         self.assertEqual(self.collect(self.segment("b", self.first)), [b"1"])
 
     def test_control_records_of_other_clients_do_not_matter(self) -> None:
         self.start(b"1")
-        self.peer("b").put_control("x", controls.close(2000))
-        self.peer("b").put_control("x", controls.mark(2000, False))
+        self.peer("b").outgoing.put_control("x", controls.close(2000))
+        self.peer("b").outgoing.put_control("x", controls.mark(2000, False))
         self.publish(b"2")
         self.assertEqual(self.collect(self.segment("b", self.first)), [b"1", b"2"])
         closed = self.segment("b", self.first, since=2000)
@@ -162,7 +169,7 @@ class CollectTests(CutsCase):
     def test_where_the_gate_was_closed_what_is_direct_or_behind_the_mark(self) -> None:
         """What is in front of the mark was for the node where the session was before."""
         self.start(b"before")
-        self.peer("b").put_direct("s", 2000, message_of(b"1"), True, "")
+        self.peer("b").outgoing.put_direct("s", 2000, message_of(b"1"), True, "")
         self.mark("b", 2000)
         self.publish(b"2")
         segment = self.segment("b", self.first, since=2000)
@@ -171,7 +178,7 @@ class CollectTests(CutsCase):
     def test_direct_messages_for_another_claim_or_client_are_not_for_it(self) -> None:
         self.start()
         for client_id, epoch in (("s", 1999), ("s", 2001), ("x", 2000)):
-            self.peer("b").put_direct(client_id, epoch, message_of(b"x"), True, "")
+            self.peer("b").outgoing.put_direct(client_id, epoch, message_of(b"x"), True, "")
         self.mark("b", 1999)
         self.publish(b"y")
         self.assertEqual(self.collect(self.segment("b", self.first, since=2000)), [])
@@ -179,7 +186,7 @@ class CollectTests(CutsCase):
     def test_no_direct_ones_where_the_gate_was_open(self) -> None:
         """They were sent for an earlier stay of the session, in front of its mark."""
         self.start()
-        self.peer("b").put_direct("s", 2000, message_of(b"x"), True, "")
+        self.peer("b").outgoing.put_direct("s", 2000, message_of(b"x"), True, "")
         self.assertEqual(self.collect(self.segment("b", self.first)), [])
 
     def test_behind_a_mark_until_the_close(self) -> None:
@@ -189,14 +196,14 @@ class CollectTests(CutsCase):
         self.publish(b"1")
         self.mark("b", 3000)
         self.publish(b"2")
-        self.peer("b").put_control("s", controls.close(4000))
+        self.peer("b").outgoing.put_control("s", controls.close(4000))
         self.publish(b"3")
         segment = self.segment("b", self.first, since=2000)
         self.assertEqual(self.collect(segment), [b"1", b"2"])
 
     def test_relayed_entries_in_between_do_not_matter(self) -> None:
         self.start(b"1")
-        self.peer("b").put_control("s", controls.relay([]))
+        self.peer("b").outgoing.put_control("s", controls.relay([]))
         self.publish(b"2")
         self.assertEqual(self.collect(self.segment("b", self.first)), [b"1", b"2"])
 
@@ -208,7 +215,7 @@ class CollectTests(CutsCase):
         self.publish(b"1", b"2")
         self.b.table(("f" + TOPIC, LASTING))
         self.publish(b"3")
-        self.first = self.peer("b").last_n - 1
+        self.first = self.peer("b").outgoing.last_n - 1
         segments = (self.segment("d", 1), self.segment("b", self.first, since=2000))
         # What is in both channels is in front of the mark in that to b: it is taken once.
         self.assertEqual(self.collect(*segments), [b"2", b"3"])
@@ -216,7 +223,7 @@ class CollectTests(CutsCase):
     def test_those_of_which_all_was_sent_on_are_left_out(self) -> None:
         """The mark behind it tells so: this node has switched to the next place before."""
         self.start(b"1", b"2")
-        self.peer("c").put_direct("s", 2000, message_of(b"2"), True, "")
+        self.peer("c").outgoing.put_direct("s", 2000, message_of(b"2"), True, "")
         self.mark("c", 2000)
         first = self.segment("b", self.first)
         second = self.segment("c", 0, since=2000)
@@ -307,7 +314,7 @@ class SwitchTests(CutsCase):
         self.c.table(("f" + TOPIC, LASTING), ("cs", EPOCH << 1))
         self.publish(b"2")
         self.b.forget()
-        n = self.peer("c").last_n
+        n = self.peer("c").outgoing.last_n
         self.c.cut("s", EPOCH + 1, "b", [self.segment("c", n - 1)])
         expected = [Direct("s", EPOCH + 1, b"2"), Mark("s", EPOCH + 1)]
         self.assertEqual(self.b.records(), expected)
@@ -320,7 +327,7 @@ class SwitchTests(CutsCase):
                 self.start(b"1")
                 segment = self.segment("b", self.first)
                 if what == "closed":
-                    self.peer("b").put_control("s", controls.close(EPOCH + 1000))
+                    self.peer("b").outgoing.put_control("s", controls.close(EPOCH + 1000))
                 if what == "not opened":
                     segment = self.segment("b", self.first, since=2000)
                 self.cut(*([] if what == "without segments" else [segment]))
@@ -331,17 +338,17 @@ class SwitchTests(CutsCase):
         """What it sends is confirmed again, though it was never asked by the owner."""
         self.start(b"1")
         gone = given.Given("s", EPOCH, "c", [TOPIC])
-        life = self.peer("b").heard_life
-        gone.waits = {"b": [Segment("a", life, 0, [], 0, True)]}
+        epoch = self.peer("b").incoming.epoch
+        gone.waits = {"b": [Segment("a", epoch, 0, [], 0, True)]}
         told = self.here.node.migration.given
         told.hold(gone.why, gone.waits)
         told.gave(gone)
-        self.assertEqual(self.peer("b").cap, 0)
+        self.assertEqual(self.peer("b").incoming.cap, 0)
         self.here.wait(5.0)
         self.assertIn(gone.why, told.all)
         self.here.node.members["b"].state = UP
         self.here.wait(30.0)
-        self.assertEqual((told.all, self.peer("b").cap), ({}, -1))
+        self.assertEqual((told.all, self.peer("b").incoming.cap), ({}, -1))
 
     def test_the_owner_is_believed_in_any_case(self) -> None:
         """It asks for a new session as well, which has no segments."""
@@ -415,7 +422,7 @@ class GapTests(CutsCase):
     def test_not_in_one_of_which_all_was_sent_on(self) -> None:
         """It was confirmed when this node had switched to the next one."""
         self.start(b"1", names="bcd")
-        self.peer("d").put_control("s", controls.mark(2000, False))
+        self.peer("d").outgoing.put_control("s", controls.mark(2000, False))
         self.b.confirm_all()
         self.cut(self.segment("b", self.first), self.segment("d", 0, since=2000))
         self.assertEqual(self.gaps(), [False])
@@ -562,7 +569,7 @@ class GivenTests(SourceCase):
         kinds = self.c.sent(frames.CUT, frames.TABLE, frames.CONFIRM)
         self.assertEqual(kinds[:2], [frames.CUT, frames.TABLE])
         (resumed,) = self.c.told(frames.RESUME)
-        self.assertEqual(resumed["heard"], ["c1", 1])
+        self.assertEqual(resumed["received"], ["c1", 1])
         (said,) = self.c.told(frames.CUT)
         expected = {
             "client": "s",
@@ -645,7 +652,7 @@ class GivenTests(SourceCase):
         self.assertEqual(said["epoch"], self.claimed)
         self.assertEqual(said["segments"], [[*segment], ["a", "c1", 1, [], epoch, False]])
         self.c.switched("s", self.claimed)
-        self.assertEqual((self.migration.given.all, self.peer("c").caps), ({}, {}))
+        self.assertEqual((self.migration.given.all, self.peer("c").incoming.caps), ({}, {}))
 
     def test_those_that_can_be_reached_are_pending(self) -> None:
         """A node that leaves waits for them."""

@@ -2,9 +2,9 @@
 
 from mhub.cluster import frames
 from mhub.cluster.migration.source import DOUBT, OFFERED
-from tests.cluster.migration.played import Direct, entry
+from tests.cluster.migration.played import Direct, Mark, entry
 from tests.cluster.migration.test_source import SourceCase
-from tests.cluster.migration.test_target import HELD, TargetCase
+from tests.cluster.migration.test_target import HELD, SUSPECT_S, TargetCase
 
 
 class TookTests(TargetCase):
@@ -18,16 +18,18 @@ class TookTests(TargetCase):
         self.assertTrue(self.present())
         self.b.forget()
 
-    def ask(self, life: str = "b/1", instance: str = "a1") -> list[tuple[int, bool]]:
+    def ask(self, session_id: str = "b/1", instance: str = "a1") -> list[tuple[int, bool]]:
         """The kinds of the answers, and whether UNKNOWN is sure."""
-        self.b.say(frames.ASK, client="s", epoch=self.served, life=life, instance=instance)
+        self.b.say(
+            frames.ASK, client="s", epoch=self.served, session_id=session_id, instance=instance
+        )
         self.here.settle()
         done = [(frames.DONE, True) for said in self.b.told(frames.DONE)]
         return done + [(frames.UNKNOWN, said["sure"]) for said in self.b.told(frames.UNKNOWN)]
 
     def test_it_says_done_again_when_it_is_asked(self) -> None:
         self.taken()
-        self.b.say(frames.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
+        self.b.say(frames.ASK, client="s", epoch=self.served, session_id="b/1", instance="a1")
         (said,) = self.b.told(frames.DONE)
         self.assertEqual((said["client"], said["epoch"]), ("s", self.served))
 
@@ -42,7 +44,7 @@ class TookTests(TargetCase):
     def test_what_has_the_same_name_but_another_life_is_another_session(self) -> None:
         self.taken()
         self.assertEqual(self.ask("b/2"), [(frames.UNKNOWN, True)])
-        self.b.session("s", self.epoch(), HELD, life="b/2")
+        self.b.session("s", self.epoch(), HELD, session_id="b/2")
         self.assertEqual(self.b.told(frames.DONE), [])
         self.assertEqual(len(self.b.told(frames.REFUSED)), 1)
 
@@ -75,6 +77,18 @@ class TookTests(TargetCase):
         self.here.settle()
         self.assertEqual(self.ask(), [(frames.UNKNOWN, True)])
         self.assertNotIn("took/b/s", store.notes)
+
+    def test_also_if_that_was_while_this_node_was_down(self) -> None:
+        """Then its table does not name the session at all."""
+        self.taken(durable=True)
+        store = self.here.store
+        assert store is not None
+        self.restart()
+        self.assertIn("took/b/s", store.notes)
+        self.b = self.here.meet("b")
+        self.here.settle()
+        self.assertNotIn("took/b/s", store.notes)
+        self.assertEqual(self.ask(), [(frames.UNKNOWN, True)])
 
     def test_or_is_forgotten_itself(self) -> None:
         self.taken(durable=True)
@@ -111,7 +125,7 @@ class TookTests(TargetCase):
         self.served = self.epoch()
         self.here.settle()
         self.b.end("s", self.served)
-        self.b.say(frames.ASK, client="s", epoch=self.served, life="b/1", instance="a1")
+        self.b.say(frames.ASK, client="s", epoch=self.served, session_id="b/1", instance="a1")
         self.assertEqual(self.b.told(frames.DONE), [])
         self.here.settle()
         self.assertEqual(len(self.b.told(frames.DONE)), 2)
@@ -131,13 +145,18 @@ class DoubtTests(SourceCase):
 
     def test_it_asks_with_what_the_target_knows_the_session_by(self) -> None:
         self.offered()
-        life = self.b.offered()[0]["life"]
+        session_id = self.b.offered()[0]["session_id"]
         self.accept()
         self.more()
         self.here.lose(self.b)
         self.back()
         (said,) = self.asked()
-        expected = {"client": "s", "epoch": self.claimed, "life": life, "instance": "b1"}
+        expected = {
+            "client": "s",
+            "epoch": self.claimed,
+            "session_id": session_id,
+            "instance": "b1",
+        }
         self.assertEqual(said, expected)
 
     def test_nobody_else_gets_it_before_the_answer(self) -> None:
@@ -230,6 +249,65 @@ class DoubtTests(SourceCase):
                     self.b.table(("cs", 0))
                     self.b.unknown("s", self.claimed)
                     self.assertEqual(self.kept(), [b"1", b"2", b"behind"])
+
+    def marks(self) -> list[Mark]:
+        self.here.settle()
+        return [each for each in self.b.records() if isinstance(each, Mark)]
+
+    def test_what_was_confirmed_in_the_end_is_a_gap(self) -> None:
+        """Node c may have been restarted since: it would not know, and sends nothing again."""
+        for is_asked_first in (False, True):
+            for restarts in (False, True):
+                with self.subTest(restarts=restarts, is_asked_first=is_asked_first):
+                    self.doubtful(durable=True)
+                    self.c.publish(b"behind")
+                    self.here.wait(SUSPECT_S)
+                    self.here.settle()
+                    self.assertEqual(self.c.confirmed(), 1)
+                    if restarts:
+                        self.restart()
+                    self.back()
+                    self.b.forget()
+                    if is_asked_first:
+                        self.b.cut("s", self.claimed, "b", [], held=self.claimed)
+                    self.b.done("s", self.claimed)
+                    self.assertEqual(self.marks(), [Mark("s", self.claimed, True)])
+
+    def test_also_if_that_node_has_switched(self) -> None:
+        self.doubtful(durable=True)
+        self.c.publish(b"behind")
+        self.here.wait(SUSPECT_S)
+        self.c.switched("s", self.claimed)
+        self.back()
+        self.b.forget()
+        self.b.done("s", self.claimed)
+        self.assertEqual(self.marks(), [Mark("s", self.claimed, True)])
+
+    def test_nothing_is_confirmed_before_the_store_knows(self) -> None:
+        """After a crash it would not be known that there is a gap."""
+        self.doubtful(durable=True)
+        self.c.publish(b"behind")
+        self.here.settle()
+        self.here.wait(SUSPECT_S - 0.25)
+        self.here.world.now += 0.25
+        self.here.node.tick(self.here.world.now)
+        self.hub.flush()
+        self.assertEqual(self.c.confirmed(), 0)
+        self.here.settle()
+        self.assertEqual(self.c.confirmed(), 1)
+
+    def test_without_messages_there_is_no_gap(self) -> None:
+        for restarts in (False, True):
+            with self.subTest(restarts=restarts):
+                self.doubtful(durable=True)
+                self.here.wait(SUSPECT_S)
+                self.here.settle()
+                if restarts:
+                    self.restart()
+                self.back()
+                self.b.forget()
+                self.b.done("s", self.claimed)
+                self.assertEqual(self.marks(), [Mark("s", self.claimed, False)])
 
     def test_after_a_restart_what_comes_is_not_confirmed_either(self) -> None:
         """The store knows the positions of the cut."""

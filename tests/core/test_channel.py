@@ -1,11 +1,13 @@
-"""The line of messages from one node to another: each arrives once, in order, and is safe."""
+"""The channel of messages from one node to another: each arrives once, in order, and is safe."""
 
-from mhub.core.peer import CONFIRM, EAGER, PUBLISHES
+from mhub.core.channel_out import EAGER
+from mhub.core.channel_records import CONFIRM, PUBLISHES
+from mhub.core.hub import Hub
 from mhub.store.memory import MemoryStore
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.primitives import read_u64
-from tests.core.line import Case, End
-from tests.core.test_peer import TOPIC, Outlet
+from tests.core.channel_case import Case, End
+from tests.core.test_peer import TOPIC, Alone, Outlet
 from tests.core.world import Client
 from tests.helpers import packets as p
 
@@ -62,7 +64,7 @@ class OnceTests(Case):
         self.assertEqual(self.a.payloads(), [b"3"])
         self.settle()
         self.assertEqual(self.came(), [b"1", b"2", b"3"])
-        self.assertEqual(self.a.peer.queued, 0)
+        self.assertEqual(self.a.peer.outgoing.queued, 0)
 
     def test_a_frame_that_comes_twice(self) -> None:
         """A process that stood still may hold one that was sent again since."""
@@ -70,10 +72,12 @@ class OnceTests(Case):
         self.publish(b"1", b"2")
         (*_, body) = [body for kind, body in self.a.outlet.sent if kind == PUBLISHES]
         self.carry()
-        self.b.peer.take(body, self.b.world.now)
+        self.b.peer.incoming.take(body, self.b.world.now)
         self.b.world.hub.flush()
         self.assertEqual(self.came(), [b"1", b"2"])
-        self.assertEqual((self.b.peer.messages_received, self.b.peer.messages_doubled), (2, 1))
+        self.assertEqual(
+            (self.b.peer.counters.messages_received, self.b.peer.counters.messages_doubled), (2, 1)
+        )
 
     def test_a_frame_of_which_a_part_came_before(self) -> None:
         """What is behind that part is taken."""
@@ -83,7 +87,9 @@ class OnceTests(Case):
         self.publish(b"2")
         self.a.peer.unlinked()
         self.a.outlet = Outlet()
-        self.a.peer.linked(self.a.outlet, "", 0, self.b.peer.life)  # it does not know of 1
+        self.a.peer.linked(
+            self.a.outlet, "", 0, self.b.peer.outgoing.epoch
+        )  # it does not know of 1
         self.a.world.hub.flush()
         self.assertEqual(self.a.payloads(), [b"1", b"2"])
         self.carry()
@@ -114,7 +120,7 @@ class OnceTests(Case):
             self.assertEqual(self.came(), [b"lost"])
 
     def test_the_other_side_has_begun_anew(self) -> None:
-        """Its numbers begin anew, too: they are not those of the line that was before."""
+        """Its numbers begin anew, too: they are not those of the channel that was before."""
         self.start()
         self.publish(b"1", b"2", b"3")
         self.settle()
@@ -122,24 +128,24 @@ class OnceTests(Case):
         self.b.peer.unlinked()
         came = self.came()
         self.a = End("a", "b", None)
-        self.a.peer.life = "another"
+        self.a.peer.outgoing.epoch = "another"
         self.alice = self.a.world.client("alice")
         self.link()
         self.subscribed()
         self.publish(b"4", b"5")
-        self.confirm()  # of the link, which says nothing of the new line
+        self.confirm()  # of the link, which says nothing of the new channel
         self.assertEqual(self.acked(), [])
         self.settle()
         self.assertEqual(came + self.came(), [b"1", b"2", b"3", b"4", b"5"])
         self.assertEqual(self.acked(), [4, 5])
 
     def test_the_other_side_has_lost_what_it_had(self) -> None:
-        """It knows nothing of the line: what was not confirmed comes from its beginning."""
+        """It knows nothing of the channel: what was not confirmed comes from its beginning."""
         self.start()
         self.publish(b"1", b"2")
         self.unlink()
-        self.b.peer.heard_life = "other"
-        self.b.peer.heard_n = 7
+        self.b.peer.incoming.epoch = "other"
+        self.b.peer.incoming.last_received = 7
         self.link()
         self.settle()
         self.assertEqual(self.came(), [b"1", b"2"])
@@ -149,7 +155,7 @@ class ControlTests(Case):
     """Records about sessions, between the messages: where they stand is what they are for."""
 
     def control(self, body: bytes) -> None:
-        self.a.peer.put_control("ann", body)
+        self.a.peer.outgoing.put_control("ann", body)
         self.a.world.hub.flush()
 
     def test_they_come_where_they_were_put(self) -> None:
@@ -163,7 +169,7 @@ class ControlTests(Case):
         self.assertEqual(self.came(), [b"1", b"2", b"3"])
         expected = [("ann", b"first", 0), ("ann", b"between", 1), ("ann", b"last", 3)]
         self.assertEqual(self.b.node.controls, expected)
-        self.assertEqual(self.a.peer.queued, 0)
+        self.assertEqual(self.a.peer.outgoing.queued, 0)
 
     def test_once_though_the_link_breaks(self) -> None:
         self.start()
@@ -205,7 +211,7 @@ class ControlTests(Case):
         self.a.peers.limits.max_queued_messages = 1
         self.unlink()
         self.publish(b"1")
-        self.assertTrue(self.a.peer.full())
+        self.assertTrue(self.a.peer.outgoing.full())
         self.control(b"x")
         self.control(b"y")
         self.link()
@@ -217,8 +223,39 @@ class ControlTests(Case):
         self.control(b"body")
         (body,) = self.a.outlet.take(PUBLISHES)
         with self.assertRaises(ProtocolFault):
-            self.b.peer.take(body[:-1], self.b.world.now)
+            self.b.peer.incoming.take(body[:-1], self.b.world.now)
         self.assertEqual(self.b.node.controls, [])
+
+
+class PublisherTests(Case):
+    """Whose message is at hand, as sessions that have migrated do not take every node's."""
+
+    def setUp(self) -> None:
+        self.start()
+        self.seen: list[str] = []
+        self.b.peers.migrating = 1
+        self.b.node.turn = self.look  # type: ignore[method-assign]
+
+    def look(self) -> None:
+        publisher = self.b.peers.publisher
+        self.seen.append(publisher.name if publisher is not None else "")
+
+    def test_none_while_a_turn_ends_within_a_frame(self) -> None:
+        """What is published then, as a will, is of this node."""
+        self.b.world.hub.work_per_turn = 1
+        self.alice.send(*(p.publish(TOPIC, b"%d" % n, 1, n) for n in (1, 2, 3)))
+        (body,) = self.a.outlet.take(PUBLISHES)
+        self.b.peer.incoming.take(body, self.b.world.now)
+        self.assertEqual(self.seen, ["", "", ""])
+        self.b.world.hub.flush()
+        self.assertEqual(self.came(), [b"1", b"2", b"3"])
+
+    def test_none_after_a_frame_that_cannot_be_read(self) -> None:
+        self.publish(b"1", b"2")
+        (*_, body) = self.a.outlet.take(PUBLISHES)
+        with self.assertRaises(ProtocolFault):
+            self.b.peer.incoming.take(body[:-1], self.b.world.now)
+        self.assertIsNone(self.b.peers.publisher)
 
 
 class SafeTests(Case):
@@ -237,7 +274,7 @@ class SafeTests(Case):
         self.assertEqual((self.confirmed(), self.acked()), (0, []))
         assert self.b.disk is not None
         self.b.disk.step()
-        self.assertEqual(self.confirmed(), self.a.peer.last_n)
+        self.assertEqual(self.confirmed(), self.a.peer.outgoing.last_n)
         self.confirm()
         self.assertEqual(self.acked(), [1])
 
@@ -274,6 +311,24 @@ class SafeTests(Case):
         client.next("CONNACK")
         self.assertEqual(client.payloads(), [b"1", b"2", b"3"])
 
+    def test_also_if_the_turn_ended_amid_a_frame(self) -> None:
+        """The store gets the number with the first part of it."""
+        self.start("b", work_per_turn=2)
+        self.away()
+        self.alice.send(*(p.publish(TOPIC, b"%d" % n, 2, n) for n in range(1, 6)))
+        self.carry()
+        assert self.b.disk is not None
+        self.b.disk.step()  # the first part, and nothing else
+        self.unlink()
+        self.b = End("b", "a", self.b.store)
+        self.link()
+        self.settle()
+        client = self.b.world.open(4)
+        client.send(p.connect("away", 4, clean=False))
+        self.b.settle()
+        client.next("CONNACK")
+        self.assertEqual(client.payloads(), [b"1", b"2", b"3", b"4", b"5"])
+
     def test_also_if_the_confirmation_was_lost(self) -> None:
         self.start("b")
         self.away()
@@ -284,7 +339,7 @@ class SafeTests(Case):
         self.b = End("b", "a", self.b.store)
         self.link()
         self.assertEqual(self.a.payloads(), [])
-        self.assertEqual((self.acked(), self.a.peer.queued), ([1, 2], 0))
+        self.assertEqual((self.acked(), self.a.peer.outgoing.queued), ([1, 2], 0))
 
     def test_what_becomes_safe_of_an_old_line_is_not_said_of_the_new_one(self) -> None:
         self.start("b")
@@ -293,7 +348,7 @@ class SafeTests(Case):
         self.carry()
         self.unlink()
         self.a = End("a", "b", None)
-        self.a.peer.life = "another"
+        self.a.peer.outgoing.epoch = "another"
         self.alice = self.a.world.client("alice")
         self.link()
         self.subscribed()
@@ -333,9 +388,9 @@ class SafeTests(Case):
         self.a = End("a", "b", self.a.store)
         retained = self.a.world.hub.retained
         self.assertEqual([message.payload for message in retained.known()], [b""])
-        sums = list(retained.sums or [])
+        digests = list(retained.digests or [])
         retained.count_for_peers()
-        self.assertEqual(sums, retained.sums)  # by which the two nodes compare what they have
+        self.assertEqual(digests, retained.digests)  # by which the two nodes compare what they have
 
     def test_one_that_was_on_its_way_when_the_link_broke_is_stored_first(self) -> None:
         self.start("a")
@@ -369,12 +424,12 @@ class SafeTests(Case):
         self.settle()
         self.assertEqual(self.came(), [b"6"])
         assert self.a.store is not None
-        self.assertEqual((self.a.peer.queued, self.a.store.deliveries), (0, {}))
+        self.assertEqual((self.a.peer.outgoing.queued, self.a.store.deliveries), (0, {}))
 
     def test_more_messages_than_numbers_were_reserved(self) -> None:
         """After a crash none of them is given again: the message would be taken for a double."""
         self.start("a")
-        self.a.peer.last_n = self.a.peer.reserved - 1
+        self.a.peer.outgoing.last_n = self.a.peer.outgoing.reserved - 1
         self.publish(b"1", b"2", b"3")
         self.settle()
         self.unlink()
@@ -411,6 +466,94 @@ class SafeTests(Case):
         self.assertEqual(self.a.payloads(), [b"1"])
 
 
+class BehindTests(Case):
+    """What the peer may not have, by its place or by its client."""
+
+    def setUp(self) -> None:
+        self.start()
+        self.channel = self.a.peer.outgoing
+
+    def behind(self, n: int) -> list[bytes]:
+        return [entry.message.payload for entry in self.channel.behind(n)]
+
+    def controls(self, client_id: str) -> list[bytes]:
+        return [entry.message.payload for entry in self.channel.controls_of(client_id)]
+
+    def test_a_number_is_the_last_that_is_not_among_them(self) -> None:
+        self.publish(b"1", b"2", b"3", b"4")
+        first = self.channel.last_n - 3
+        self.assertEqual(self.behind(0), [b"1", b"2", b"3", b"4"])
+        self.assertEqual(self.behind(first), [b"2", b"3", b"4"])
+        self.assertEqual(self.behind(first + 2), [b"4"])
+        self.assertEqual(self.behind(first + 3), [])
+
+    def test_also_where_some_wait_and_others_are_on_their_way(self) -> None:
+        self.publish(b"1", b"2")
+        self.a.peers.limits.window_bytes = 0
+        self.publish(b"0", qos=0)
+        self.publish(b"3", b"4")
+        first = self.channel.last_n - 3
+        self.assertEqual(self.behind(first), [b"2", b"3", b"4"])
+        self.assertEqual(self.behind(first + 2), [b"4"])
+
+    def test_control_records_are_found_by_their_client(self) -> None:
+        self.channel.put_control("ann", b"x")
+        self.publish(b"1")
+        self.channel.put_control("tom", b"y")
+        self.channel.put_control("ann", b"z")
+        self.assertEqual(self.controls("ann"), [b"x", b"z"])
+        self.assertEqual(self.controls("tom"), [b"y"])
+        self.assertEqual(self.controls("bob"), [])
+
+    def test_until_they_are_confirmed(self) -> None:
+        self.channel.put_control("ann", b"x")
+        self.settle()
+        self.channel.put_control("ann", b"y")
+        self.assertEqual(self.controls("ann"), [b"y"])
+        self.settle()
+        self.assertEqual(self.controls("ann"), [])
+        self.assertEqual((len(self.channel.controls), self.channel.client_controls), (0, {}))
+
+    def test_also_after_a_restart(self) -> None:
+        self.start("a")
+        self.unlink()
+        self.a.peer.outgoing.put_control("ann", b"x")
+        self.a.settle()
+        self.a = End("a", "b", self.a.store)
+        self.channel = self.a.peer.outgoing
+        self.assertEqual(self.controls("ann"), [b"x"])
+
+
+class Goer(Alone):
+    """Neighbours that go on with a migration once, and wait for the store then."""
+
+    def __init__(self, hub: Hub) -> None:
+        super().__init__()
+        self._hub = hub
+        self.asked = 0
+
+    def turn(self) -> None:
+        self.asked += 1
+        if self.asked == 1:
+            self._hub.require_journal().note("ended/1", "b")
+
+
+class TurnTests(Case):
+    def test_what_a_migration_has_to_store_goes_with_the_turn(self) -> None:
+        """Else it waits until something else happens: a tick is longer than the store takes."""
+        self.start("b")
+        self.b.settle()
+        hub = self.b.world.hub
+        goer = self.b.peers.neighbours = Goer(hub)
+        self.b.peers.migrating = 1
+        hub.flush()
+        assert self.b.disk is not None
+        self.assertTrue(self.b.disk.busy())
+        asked = goer.asked
+        hub.flush()
+        self.assertEqual(goer.asked, asked + 1)  # nothing is to be done, so the turn ends
+
+
 class WaitingTests(Case):
     """Whom a publisher waits for."""
 
@@ -418,7 +561,7 @@ class WaitingTests(Case):
         self.start()
         other = self.a.peers.meet("c")
         outlet = Outlet()
-        other.linked(outlet, "", 0, "life")
+        other.linked(outlet, "", 0, "epoch")
         self.a.peers.learn(other, "f" + TOPIC, 1)
         self.publish(b"1")
         self.settle()
@@ -495,11 +638,11 @@ class WaitingTests(Case):
         self.settle()
         self.assertEqual(self.acked(), [self.pid])
 
-    def test_not_for_a_node_of_which_nothing_is_heard(self) -> None:
+    def test_not_for_a_node_from_which_nothing_is_received(self) -> None:
         self.start()
         self.alice = self.a.world.client("alice", clean=False)
         self.publish(b"1", qos=2)
-        self.a.peer.be_impatient()
+        self.a.peer.suspect()
         self.again()
         self.assertEqual(self.acked(), [self.pid])
 

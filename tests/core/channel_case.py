@@ -1,4 +1,4 @@
-"""Two nodes with a line of messages between them, whose frames the test carries.
+"""Two nodes with a channel of messages between them, whose frames the test carries.
 
 self.start("ab")        alice publishes on node a, bob has subscribed on b; both have a store
 self.publish(b"1")      alice's messages, with packet ids 1, 2, 3, ...
@@ -11,8 +11,11 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.core.channel_in import UNCONFIRMED_S
+from mhub.core.channel_records import CONFIRM, PUBLISHES, read_record
 from mhub.core.hlc import Clock
-from mhub.core.peer import CONFIRM, OWED_S, PUBLISHES, Peer, PeerLimits, read_record
+from mhub.core.limits import PeerLimits
+from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.store.memory import MemoryStore
 from tests.core.disk import Disk
@@ -22,7 +25,7 @@ from tests.helpers import packets as p
 
 
 class End:
-    """A hub with a line to one other."""
+    """A hub with a channel to one other."""
 
     def __init__(self, name: str, other: str, store: MemoryStore | None, **options: Any) -> None:
         self.name = name
@@ -45,7 +48,12 @@ class End:
 
     def link(self, far: "End") -> None:
         self.outlet = Outlet()
-        self.peer.linked(self.outlet, far.peer.heard_life, far.peer.heard_n, far.peer.life)
+        self.peer.linked(
+            self.outlet,
+            far.peer.incoming.epoch,
+            far.peer.incoming.last_received,
+            far.peer.outgoing.epoch,
+        )
 
     def payloads(self) -> list[bytes]:
         """Those of the frames that wait to be carried, in their order."""
@@ -99,7 +107,7 @@ class Case(SynchronousTestCase):
     def carry(self) -> None:
         """Frames to b; their confirmations are still to be carried."""
         for body in self.a.outlet.take(PUBLISHES):
-            self.b.peer.take(body, self.b.world.now)
+            self.b.peer.incoming.take(body, self.b.world.now)
             self.b.world.hub.flush()
 
     def confirm(self) -> None:
@@ -110,7 +118,7 @@ class Case(SynchronousTestCase):
     def settle(self) -> None:
         for _ in range(50):
             self.carry()
-            self.b.world.wait(OWED_S)  # QoS 0 is confirmed in time
+            self.b.world.wait(UNCONFIRMED_S)  # QoS 0 is confirmed in time
             self.b.settle()
             self.confirm()
             self.a.settle()

@@ -1,0 +1,106 @@
+"""The deliveries of one session that its client has not acknowledged, by their packet ids.
+
+    add() -> deliveries[pid] -> end()                   QoS 1: PUBLISH, PUBACK
+    add() -> deliveries[pid] -> release() -> end()      QoS 2: PUBLISH, PUBREC and PUBREL, PUBCOMP
+
+and drop() at any time, for what is over without its acknowledgement.
+
+A delivery takes a place in the window from its PUBLISH on this connection to its end.  After a
+reconnect nothing takes a place until it was sent again: those with PUBREC wait for PUBCOMP, the
+others are in `resend`, and nothing else is sent before they are out.
+
+Nothing here sends or stores anything: that is the session's.
+"""
+
+from typing import Final
+
+from mhub.core.delivery import Delivery
+
+MAX_PID: Final = 65535
+
+
+class Inflight:
+    def __init__(self, window: int) -> None:
+        self.window = window  # the Receive Maximum of the client, or what the listener allows
+        self.outstanding = 0  # deliveries that take a place in it
+        self.deliveries: dict[int, Delivery] = {}  # in the order in which they are sent again
+        self.resend: list[int] | None = None  # packet ids that are still to be sent again
+        self.last_pid = 0
+
+    def __len__(self) -> int:
+        return len(self.deliveries)
+
+    def has_room(self) -> bool:
+        """Whether a new delivery may be sent."""
+        return self.resend is None and self.outstanding < self.window
+
+    def add(self, delivery: Delivery) -> int:
+        """Take a place and a packet id that is not in use [MQTT-2.2.1-4]; the packet id."""
+        pid = self.last_pid + 1
+        if pid > MAX_PID:
+            pid = 1
+        while pid in self.deliveries:
+            pid = pid + 1 if pid < MAX_PID else 1
+        self.last_pid = pid
+        self.deliveries[pid] = delivery
+        delivery.counted = True
+        self.outstanding += 1
+        return pid
+
+    def release(self, pid: int) -> Delivery | None:
+        """PUBREC: what it is about, if there is such a delivery.
+
+        PUBRELs are resent in the order of the PUBRECs [MQTT-4.6.0-4].
+        """
+        delivery = self.deliveries.get(pid)
+        if delivery is None or delivery.qos != 2:
+            return None
+        del self.deliveries[pid]
+        self.deliveries[pid] = delivery
+        delivery.released = True
+        return delivery
+
+    def end(self, pid: int, qos: int) -> Delivery | None:
+        """PUBACK or PUBCOMP: what is over now, if there was such a delivery."""
+        delivery = self.deliveries.get(pid)
+        if delivery is None or delivery.qos != qos or (qos == 2 and not delivery.released):
+            return None
+        del self.deliveries[pid]
+        if delivery.counted:
+            self.outstanding -= 1
+        return delivery
+
+    def drop(self, pid: int) -> None:
+        delivery = self.deliveries.pop(pid)
+        if delivery.counted:
+            self.outstanding -= 1
+
+    # After a reconnect
+
+    def begin_resend(self) -> None:
+        """A new connection: nothing of this was sent there."""
+        self.outstanding = 0
+        for delivery in self.deliveries.values():
+            delivery.counted = False
+        pids = [pid for pid, delivery in self.deliveries.items() if not delivery.released]
+        pids.reverse()  # taken from the end
+        self.resend = pids if pids else None
+
+    def next_resend(self) -> int:
+        """The packet id to be sent again next, which takes a place; 0: none, or none is free."""
+        while self.resend is not None and self.outstanding < self.window:
+            pid = self.resend.pop()
+            if not self.resend:
+                self.resend = None
+            delivery = self.deliveries.get(pid)
+            if delivery is not None:
+                delivery.counted = True
+                self.outstanding += 1
+                return pid
+        return 0
+
+    def take_all(self) -> list[Delivery]:
+        """Nothing is in flight any more; what was, in its order."""
+        deliveries = list(self.deliveries.values())
+        self.deliveries = {}
+        return deliveries
