@@ -8,6 +8,10 @@ from typing import Final
 
 from OpenSSL import SSL
 
+# pyOpenSSL has no public way to read or write without an exception for "nothing there", nor without
+# a buffer of its own for each call: two thirds of what TLS cost a message (docs/performance.md).
+from OpenSSL._util import ffi, lib
+
 from mhub.core.connection import Connection
 from mhub.net.handshake import Accepted, Handshake, Refused
 from mhub.net.loop import LayerEnd
@@ -16,6 +20,7 @@ from mhub.wire import proxy
 from mhub.wire.websocket import Framer, WebSocketFault
 
 TLS_CHUNK: Final = 64 * 1024
+_BUFFER: Final = ffi.new("char[]", TLS_CHUNK)
 GOING_AWAY: Final = 1001
 
 
@@ -60,36 +65,68 @@ class ProxyLayer:
 
 
 class TlsLayer:
-    """OpenSSL over memory: encrypted bytes below, plain ones above."""
+    """OpenSSL over memory: encrypted bytes below, plain ones above.
+
+    Contexts, handshake and all errors are pyOpenSSL's.  The bytes of an established connection go
+    straight to OpenSSL and from it, by way of one buffer that all connections share.  Whatever is
+    not simply "no more for now" is asked again by way of pyOpenSSL, which raises what it means and
+    clears OpenSSL's list of errors.
+    """
 
     def __init__(self, contexts: TlsContexts, identity: str) -> None:
         self._contexts = contexts
         self._identity = identity  # which part of a certificate says who it is: "cn", "subject"
         self._tls = contexts.serverConnectionForTLS(None)
         self._tls.set_accept_state()
+        self._ssl = self._tls._ssl
+        self._incoming = self._tls._into_ssl
+        self._outgoing = self._tls._from_ssl
         self._established = False
         self._early: list[bytes] = []  # written before the handshake was over
 
     def receive(self, data: bytes) -> bytes:
-        tls = self._tls
-        tls.bio_write(data)
+        if self._established:
+            lib.BIO_write(self._incoming, data, len(data))  # memory takes all of it
+        else:
+            self._tls.bio_write(data)
+            if not self._shake_hands():
+                return b""
         plain: list[bytes] = []
+        while True:
+            size = lib.SSL_read(self._ssl, _BUFFER, TLS_CHUNK)
+            if size > 0:
+                plain.append(ffi.buffer(_BUFFER, size)[:])
+            elif lib.SSL_get_error(self._ssl, size) == lib.SSL_ERROR_WANT_READ:
+                return plain[0] if len(plain) == 1 else b"".join(plain)
+            else:
+                plain.append(self._receive_end(plain))
+
+    def _shake_hands(self) -> bool:
+        """Whether the handshake is over."""
         try:
-            if not self._established:
-                tls.do_handshake()
-                self._established = True
-                for early in self._early:
-                    tls.sendall(early)
-                self._early = []
-            while True:
-                plain.append(tls.recv(TLS_CHUNK))
+            self._tls.do_handshake()
         except SSL.WantReadError:
-            pass
+            return False
+        except SSL.ZeroReturnError:
+            raise LayerEnd("the peer closed the connection", b"") from None
+        except SSL.Error as error:
+            raise LayerEnd(f"TLS: {_explain(error)}", b"") from error
+        self._established = True
+        for early in self._early:
+            self._write(early)
+        self._early = []
+        return True
+
+    def _receive_end(self, plain: list[bytes]) -> bytes:
+        """There is something else than data to read: as a rule the end."""
+        try:
+            return self._tls.recv(TLS_CHUNK)
+        except SSL.WantReadError:
+            return b""
         except SSL.ZeroReturnError:
             raise LayerEnd("the peer closed the connection", b"".join(plain)) from None
         except SSL.Error as error:
             raise LayerEnd(f"TLS: {_explain(error)}", b"".join(plain)) from error
-        return plain[0] if len(plain) == 1 else b"".join(plain)
 
     def replies(self) -> bytes:
         return self._drain()
@@ -98,11 +135,21 @@ class TlsLayer:
         if not self._established:
             self._early.append(data)
             return b""
-        try:
-            self._tls.sendall(data)
-        except SSL.Error:
-            pass  # the connection is broken; reading it will say so
+        self._write(data)
         return self._drain()
+
+    def _write(self, data: bytes) -> None:
+        start = ffi.from_buffer(data)
+        done = 0
+        while done < len(data):  # a record at a time
+            size = lib.SSL_write(self._ssl, start + done, len(data) - done)
+            if size <= 0:
+                try:
+                    self._tls.sendall(data[done:])
+                except SSL.Error:
+                    pass  # the connection is broken; reading it will say so
+                return
+            done += size
 
     def close(self) -> bytes:
         try:
@@ -116,13 +163,18 @@ class TlsLayer:
             connection.identity = self._contexts.identity(self._tls, self._identity)
 
     def _drain(self) -> bytes:
-        parts: list[bytes] = []
-        try:
-            while True:
-                parts.append(self._tls.bio_read(TLS_CHUNK))
-        except SSL.Error:
-            pass
-        return parts[0] if len(parts) == 1 else b"".join(parts)
+        size = lib.BIO_read(self._outgoing, _BUFFER, TLS_CHUNK)
+        if size <= 0:
+            return b""
+        first: bytes = ffi.buffer(_BUFFER, size)[:]
+        if size < TLS_CHUNK:
+            return first
+        parts = [first]
+        while size == TLS_CHUNK:
+            size = lib.BIO_read(self._outgoing, _BUFFER, TLS_CHUNK)
+            if size > 0:
+                parts.append(ffi.buffer(_BUFFER, size)[:])
+        return b"".join(parts)
 
 
 def _explain(error: SSL.Error) -> str:
@@ -159,27 +211,33 @@ class WebSocketLayer:
             payload = framer.receive(data)
         except WebSocketFault as fault:
             # What it had asked for before the wrong frame is still answered.
-            self._last = b"".join(framer.replies) + framer.close_frame(fault.code, fault.text)
+            if not framer.unfinished:
+                self._last = b"".join(framer.replies) + framer.close_frame(fault.code, fault.text)
             raise LayerEnd(f"WebSocket: {fault.text}", fault.carried) from fault
         if framer.replies:
             self._replies += b"".join(framer.replies)
             framer.replies.clear()
         if framer.closed:
-            self._last = self.replies()
+            self._last = b"" if framer.unfinished else self.replies()
             raise LayerEnd("the peer closed the WebSocket", payload)
         return payload
 
     def replies(self) -> bytes:
+        if self._framer.unfinished:
+            return b""  # a frame is not to be interrupted: with the next send()
         replies = self._replies
         self._replies = b""
         return replies
 
     def send(self, data: bytes) -> bytes:
-        return self._framer.frame(data)
+        data = self._framer.frame(data)
+        return data + self.replies() if self._replies else data
 
     def close(self) -> bytes:
         if self._last or self._handshake is not None or self._framer.closed:
             return self._last
+        if self._framer.unfinished:
+            return b""
         return self._framer.close_frame(GOING_AWAY, "")
 
     def introduce(self, connection: Connection) -> None:

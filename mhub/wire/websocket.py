@@ -63,6 +63,8 @@ class Framer:
         self.close_code = 0
         """The code of the peer's close frame; 0 when it gave none."""
         self.close_text = ""
+        self.unfinished = 0
+        """Bytes of the last packet that frame() has announced and not got yet."""
         self._max_frame = max_frame
         # An unfinished header or control frame, kept until the rest arrives.
         self._held = b""
@@ -207,8 +209,27 @@ class Framer:
         self.replies.append(_frame(OP_CLOSE, payload[:2]))
 
     def frame(self, data: bytes) -> bytes:
-        """Wrap `data` in one binary frame; a server does not mask."""
-        return _frame(OP_BINARY, data)
+        """Wrap MQTT packets in a binary frame each; a server does not mask.
+
+        The specification lets packets and frames begin and end anywhere, but there are clients that
+        stall when two packets share a frame.  Of a packet that comes in pieces each piece has to be
+        sent in its turn: the frame was announced for the whole (`unfinished`).
+        """
+        parts: list[bytes] = []
+        pos = self.unfinished
+        size = len(data)
+        if pos:
+            if size <= pos:
+                self.unfinished = pos - size
+                return data
+            parts.append(data[:pos])
+        while pos < size:
+            end = pos + _packet_size(data, pos)
+            parts.append(_head(OP_BINARY, end - pos))
+            parts.append(data[pos:end])
+            pos = end
+        self.unfinished = pos - size
+        return b"".join(parts)
 
     def close_frame(self, code: int, text: str = "") -> bytes:
         """The close frame with a code and a reason, the reason cut to what a frame can hold."""
@@ -219,12 +240,29 @@ class Framer:
 
 
 def _frame(opcode: int, payload: bytes) -> bytes:
-    size = len(payload)
+    return _head(opcode, len(payload)) + payload
+
+
+def _head(opcode: int, size: int) -> bytes:
     if size < 126:
-        return bytes((0x80 | opcode, size)) + payload
+        return bytes((0x80 | opcode, size))
     if size < 0x10000:
-        return bytes((0x80 | opcode, 126, size >> 8, size & 0xFF)) + payload
-    return bytes((0x80 | opcode, 127)) + size.to_bytes(8, "big") + payload
+        return bytes((0x80 | opcode, 126, size >> 8, size & 0xFF))
+    return bytes((0x80 | opcode, 127)) + size.to_bytes(8, "big")
+
+
+def _packet_size(data: bytes, start: int) -> int:
+    """Of a packet that we made ourselves, by its fixed header, which is there as a whole."""
+    pos = start + 1
+    byte = data[pos]
+    rest = byte & 0x7F
+    shift = 7
+    while byte & 0x80:
+        pos += 1
+        byte = data[pos]
+        rest |= (byte & 0x7F) << shift
+        shift += 7
+    return pos + 1 + rest - start
 
 
 def _may_travel(code: int) -> bool:

@@ -17,6 +17,7 @@ from mhub.wire.websocket import (
     Framer,
     WebSocketFault,
 )
+from tests.helpers import packets as p
 from tests.helpers.splits import cut, edges, one_by_one, steady
 
 CONTINUATION, TEXT, BINARY, CLOSE, PING, PONG = 0x0, 0x1, 0x2, 0x8, 0x9, 0xA
@@ -230,15 +231,45 @@ class Faults(TestCase):
             self.check(close(code), PROTOCOL_ERROR, f"{code}")
 
 
+def packet(size: int) -> bytes:
+    """A PUBLISH of so many bytes, all told."""
+    for head in (2, 3, 4):
+        data = p.frame(0x30, bytes(size - head))
+        if len(data) == size:
+            return data
+    raise ValueError(size)
+
+
 class Sending(TestCase):
     def test_frames_are_unmasked_and_of_the_shortest_length(self) -> None:
+        heads = {
+            2: b"\x82\x02",
+            125: b"\x82\x7d",
+            126: b"\x82\x7e\x00\x7e",
+            65535: b"\x82\x7e\xff\xff",
+            65536: b"\x82\x7f\x00\x00\x00\x00\x00\x01\x00\x00",
+        }
+        for size, head in heads.items():
+            self.assertEqual(Framer().frame(packet(size)), head + packet(size), size)
+
+    def test_each_packet_has_a_frame_of_its_own(self) -> None:
+        """There are clients that stall when two packets share one."""
         framer = Framer()
-        self.assertEqual(framer.frame(b""), b"\x82\x00")
-        self.assertEqual(framer.frame(bytes(125)), b"\x82\x7d" + bytes(125))
-        self.assertEqual(framer.frame(bytes(126)), b"\x82\x7e\x00\x7e" + bytes(126))
-        self.assertEqual(framer.frame(bytes(65535)), b"\x82\x7e\xff\xff" + bytes(65535))
-        head = b"\x82\x7f\x00\x00\x00\x00\x00\x01\x00\x00"
-        self.assertEqual(framer.frame(bytes(65536)), head + bytes(65536))
+        self.assertEqual(
+            framer.frame(packet(10) + packet(200) + packet(2)),
+            b"".join(Framer().frame(packet(size)) for size in (10, 200, 2)),
+        )
+        self.assertEqual(framer.unfinished, 0)
+
+    def test_a_packet_in_pieces_has_one_frame(self) -> None:
+        """A large payload is written behind its head, without being copied."""
+        framer = Framer()
+        stream = packet(5) + packet(40_000) + packet(7)
+        whole = Framer().frame(stream)
+        pieces = [stream[:20], stream[20:30_000], stream[30_000:]]
+        self.assertEqual(b"".join([framer.frame(piece) for piece in pieces]), whole)
+        framer.frame(packet(100)[:60])
+        self.assertEqual(framer.unfinished, 40)
 
     def test_a_close_frame_holds_code_and_reason(self) -> None:
         self.assertEqual(Framer().close_frame(1001, "bye"), b"\x88\x05\x03\xe9bye")
