@@ -35,7 +35,7 @@ PATIENCE_S: Final = 120.0
 SHOWN: Final = 5
 
 SQLITE: Final = 'path = "mhub.sqlite"'
-TIMING: Final = "retry_s = 0.1\nretry_max_s = 1\nstand_in = false\n"
+TIMING: Final = "retry_s = 0.1\nretry_max_s = 1\nfailover = false\n"
 
 
 class Publisher(threading.Thread):
