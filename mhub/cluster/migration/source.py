@@ -239,9 +239,8 @@ class Source:
             self._give_some()
             return
         if not self._reader.is_exhausted():
-            self._safe_at = (
-                self._node.hub.require_journal().mark()
-            )  # they are on their way to the store
+            # They are on their way to the store.
+            self._safe_at = self._node.hub.require_journal().mark()
         self._go_on()
 
     def _give_some(self) -> None:
@@ -509,9 +508,8 @@ class Source:
             for row in found:
                 self._node.hub.require_journal().forget(row.record)
         elif not self._reader.is_exhausted():
-            self._safe_at = (
-                self._node.hub.require_journal().mark()
-            )  # they are on their way to the store
+            # They are on their way to the store.
+            self._safe_at = self._node.hub.require_journal().mark()
         self._relay_on()
 
     def _discard(self) -> None:
