@@ -6,9 +6,10 @@ The witnesses come by another listener, read everything and answer.
 
 from typing import Any
 
-from mhub.core.authentication import CONTINUE, SUCCESS, Step
+from mhub.core.authentication import Claim, Step, proceed, success
 from mhub.core.connection import CLOSED, UNREAD_BYTES
 from mhub.core.limits import DISCONNECT, DROP_NEWEST, DROP_OLDEST, Limits
+from mhub.core.principal import Identity
 from tests.core.world import Client, World
 from tests.fuzz import script
 from tests.helpers import packets as p
@@ -23,12 +24,14 @@ POLICIES = (DROP_NEWEST, DROP_OLDEST, DISCONNECT)
 class Handshake:
     """An authentication method of two steps that lets everybody in."""
 
-    def __init__(self) -> None:
+    def __init__(self, claim: Claim) -> None:
         self.steps = 0
 
     def step(self, data: bytes) -> Step:
         self.steps += 1
-        return Step(CONTINUE if self.steps < 2 else SUCCESS, data[:50], "somebody", "")
+        if self.steps < 2:
+            return proceed(data[:50])
+        return success(Identity("somebody", "any"), data[:50])
 
 
 class Attacker(Client):
