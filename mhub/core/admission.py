@@ -62,7 +62,9 @@ class Admission:
         version, pos = decode.connect_version(data, body, end)
         if version == 0:  # [MQTT-3.1.2-2]
             connection.write(encode.connack_v3(False, reasons.V3_UNACCEPTABLE_VERSION))
-            self._tell(connection, reasons.UNSUPPORTED_VERSION, "unknown protocol level")
+            self.hub.events.refused(
+                connection, reasons.UNSUPPORTED_VERSION, "unknown protocol level"
+            )
             connection.close(reasons.UNSUPPORTED_VERSION, "")
             return
         connection.version = version
@@ -177,6 +179,7 @@ class Admission:
         allowed = connection.limits
         if allowed.username_as_client_id and username:
             packet.client_id = username
+        connection.username = username
         client_id, assigned = self._client_id(connection, packet)
         keepalive_s = packet.keepalive_s
         if keepalive_s > allowed.max_keepalive_s or (
@@ -252,7 +255,7 @@ class Admission:
             connection.write(encode.connack_v3(present and packet.version != V31, 0))
         else:
             connection.write(encode.connack_v5(present, 0, welcome.answer))
-        hub.events.connected(connection)
+        hub.events.connected(connection, present)
         session.resume(connection)
         session.drain_queue(hub.portion)
         if waited:
@@ -321,10 +324,6 @@ class Admission:
             code_or_none = reasons.V3_RETURN_CODES.get(reason)
             if code_or_none is not None:
                 connection.write(encode.connack_v3(False, code_or_none))
-        self._tell(connection, reason, text)
-
-    def _tell(self, connection: Connection, reason: int, text: str) -> None:
-        self.hub.stats.connections_refused += 1
         self.hub.events.refused(connection, reason, text)
 
 

@@ -1,6 +1,7 @@
 """What the core needs from the world, as narrow protocols given to it when it is built.
 
-Authentication methods are one more such need: `mhub.core.authentication`.
+Authentication methods are one more such need: `mhub.core.authentication`; and whoever wants to know
+what happens is a sink of `mhub.core.events`.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -30,19 +31,6 @@ class Outlet(Protocol):
 
     def resume(self) -> None:
         """... until now."""
-
-
-class Events(Protocol):
-    """What an operator may want to know.  Never called per message."""
-
-    def connected(self, connection: "Connection") -> None: ...
-
-    def refused(self, connection: "Connection", reason: int, text: str) -> None: ...
-
-    def disconnected(self, connection: "Connection", reason: int, text: str) -> None: ...
-
-    def crashed(self, what: str, error: Exception) -> None:
-        """A defect of ours came to light; what it hit was closed, everything else goes on."""
 
 
 class JournalWriter(Protocol):
