@@ -29,12 +29,13 @@ from mhub.config import ConfigError, Settings, load, parse
 from mhub.control.connection import Command, Say
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
+from mhub.core.events import Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.log import logger, set_level
+from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
-from mhub.net.report import Report
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
 from mhub.store.contract import Store, StoreBroken, StoreTaken
@@ -117,14 +118,16 @@ class Broker(MultiService):
         self._reactor = reactor
         self._settings = settings
         self._warnings = settings.warnings
-        report = Report(settings.listeners)
         self.hub = Hub(
-            hub_settings(settings), report, lambda: secrets.token_hex(10), time.monotonic()
+            hub_settings(settings),
+            Events([EventLog()]),
+            lambda: secrets.token_hex(10),
+            time.monotonic(),
         )
         if settings.auth.scram is not None:
             self.hub.admission.methods[METHOD] = ScramMethod(settings.auth.scram.users_file)
         # Not the reactor's clock, which jumps when the time of day is set.
-        self.net = NetService(settings, self.hub, report, reactor, time.monotonic)
+        self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
         self.hub.wake = self.net.wake
         self.cluster: ClusterService | None = None

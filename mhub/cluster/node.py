@@ -333,8 +333,7 @@ class Node:
 
     def _turn(self, member: Member, state: str, text: str) -> None:
         if member.turn(state, text, self.hub.now):
-            said = "has left" if state == LEFT else f"is {state}"
-            self.log(f"node {member.name} {said}" + (f": {text}" if text else ""))
+            self.hub.events.node(member.name, state, text)
 
     def send(self, member: Member, kind: int, body: bytes) -> None:
         if member.link is not None and member.resumed:

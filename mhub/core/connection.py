@@ -23,7 +23,7 @@ idle connection 50 bytes.
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mhub.core import frames
+from mhub.core import events, frames
 from mhub.core.aliases import TopicAliases
 from mhub.core.authentication import Authentication
 from mhub.core.journal import AckTracker, DeferredFrame, Waiter
@@ -140,11 +140,10 @@ class Connection(Waiter):
         self.outlet = outlet
         self.limits = allowed
         self.principal = Principal(address, listener)
+        self.client_id = ""  # the principal's, which each message names
         self.namespace = namespace_of(allowed.mount_point)
-        self.version = 0
         self.state = NEW
         self.session: Session | None = None
-        self.client_id = ""
         self.received_at = now
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size
@@ -345,7 +344,7 @@ class Connection(Waiter):
         packet = decode.disconnect(data, body, end, self.version)
         session = self.session
         if session is None:
-            self.close(packet.reason, "disconnect during authentication")
+            self._close(packet.reason, "", events.CLIENT)
             return
         if packet.session_expiry_s >= 0:
             if session.expiry_s == 0 and packet.session_expiry_s > 0:
@@ -355,7 +354,7 @@ class Connection(Waiter):
             session.expiry_s = min(packet.session_expiry_s, self.limits.max_session_expiry_s)
         if packet.reason == reasons.SUCCESS:
             session.will = None  # [MQTT-3.14.4-3, MQTT-3.1.2-10]
-        self.close(packet.reason, "")
+        self._close(packet.reason, "", events.CLIENT)
 
     # Frames out
 
@@ -478,6 +477,7 @@ class Connection(Waiter):
             topic = self.namespace.unmounted_field(message)
             if topic is None:
                 stats.dropped_unmounted += 1
+                self.owner().tell_drop(events.UNMOUNTED)
                 return False
         if self.version < V5:
             frame = frames.frame_v3(message, topic, first, pid, payload, follows)
@@ -490,6 +490,7 @@ class Connection(Waiter):
             )
         if len(frame) + follows > self.max_packet_out:
             stats.dropped_too_large += 1
+            self.owner().tell_drop(events.TOO_LARGE)
             return False
         stats.publish_sent += 1
         stats.publish_bytes_sent += len(message.payload)
@@ -603,6 +604,15 @@ class Connection(Waiter):
 
     def fail(self, reason: int, text: str) -> None:
         """The peer broke a rule or has to go: say so where MQTT lets us, and close."""
+        self._dismiss(reason, text, events.BROKER)
+
+    def kick(self, reason: int, text: str) -> None:
+        """An operator wants it gone."""
+        if self.state != CLOSED:
+            self.hub.events.kicked(self, reason, text)
+            self._dismiss(reason, text, events.OPERATOR)
+
+    def _dismiss(self, reason: int, text: str, by: str) -> None:
         if self.state == CLOSED:
             return
         if self.state != READY:
@@ -612,10 +622,13 @@ class Connection(Waiter):
             last = encode.disconnect(reason, text, self.max_packet_out, reference)
             if len(last) <= self.max_packet_out:
                 self.write(last)
-        self.close(reason, text)
+        self._close(reason, text, by)
 
     def close(self, reason: int, text: str) -> None:
         """Send what is left and close; the will goes out unless it was taken back."""
+        self._close(reason, text, events.BROKER)
+
+    def _close(self, reason: int, text: str, by: str) -> None:
         if self.state == CLOSED:
             return
         ready = self.state == READY
@@ -628,7 +641,7 @@ class Connection(Waiter):
             self.blocked = False  # the outlet buffers it: it is little, and the last
         self.flush()
         self.outlet.close(last_words)
-        self._gone(ready, reason, text)
+        self._gone(ready, reason, text, by)
 
     def lost(self, text: str) -> None:
         """The network connection ended."""
@@ -636,9 +649,9 @@ class Connection(Waiter):
             return
         ready = self.state == READY
         self.state = CLOSED
-        self._gone(ready, reasons.UNSPECIFIED, text)
+        self._gone(ready, reasons.UNSPECIFIED, text, events.NETWORK)
 
-    def _gone(self, ready: bool, reason: int, text: str) -> None:
+    def _gone(self, ready: bool, reason: int, text: str, by: str) -> None:
         self.hub.wheel.disarm(self)
         self.outlet = GONE
         self.out = []
@@ -654,7 +667,7 @@ class Connection(Waiter):
             self.authentication.later = None
         if ready:
             self.hub.detach(self)
-            self.hub.events.disconnected(self, reason, text)
+            self.hub.events.disconnected(self, reason, text, by)
 
     # Time
 

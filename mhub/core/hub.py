@@ -20,11 +20,12 @@ from typing import Final
 from mhub.core.admission import Admission
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
+from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
 from mhub.core.peers import Peers
-from mhub.core.ports import Events, JournalWriter
+from mhub.core.ports import JournalWriter
 from mhub.core.principal import Principal
 from mhub.core.publishing import Publishing
 from mhub.core.redistribution import redistribute
@@ -83,6 +84,7 @@ class Hub:
         self.wake: Callable[[], None] = nothing  # `unfinished` is to be gone on with, now
         self.now = now
         self.stats = Stats()
+        events.sinks.append(self.stats)
         self.wheel = Wheel()
         self.wheel.tick(now)
         self.router = Router(self.stats, settings.route_cache_size, settings.max_topic_levels)
@@ -187,12 +189,27 @@ class Hub:
                 self.events.crashed("a timer", error)
         if self.journal is not None:
             self.journal.hurry()
+        self._watch(now)
+        self.events.tick(now)
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
             for topic in self.retained.sweep(now):
                 if self.journal is not None:
                     self.journal.forget_retained(topic)
+
+    def _watch(self, now: float) -> None:
+        """Tell of what is counted where a message passes, and belongs to no client."""
+        events = self.events
+        stats = self.stats
+        events.watch(DROPPED, "retained_full", "", stats.dropped_retained_full, now)
+        events.watch(LIMITED, "store.max_pending_bytes", "", stats.store_behind, now)
+        if self.peers is not None:
+            for peer in self.peers.all:
+                counters = peer.counters
+                dropped = counters.dropped_qos0 + counters.dropped_full
+                events.watch(DROPPED, "peer_queue_full", peer.name, dropped, now)
+                events.watch(LIMITED, "cluster.max_queued", peer.name, counters.refused, now)
 
     # The store
 
@@ -365,7 +382,9 @@ class Hub:
         client_id = connection.client_id
         session = self.sessions.get(client_id)
         if session is not None and session.connection is not None:
-            self.stats.sessions_taken_over += 1
+            self.events.taken_over(
+                session.connection, f"the client has connected from {connection.principal.address}"
+            )
             session.connection.fail(  # [MQTT-3.1.4-3]
                 reasons.SESSION_TAKEN_OVER, "another connection has the same client id"
             )
@@ -469,6 +488,14 @@ class Hub:
             del self.sessions[session.client_id]
         if self.peers is not None:
             self.peers.neighbours.ended(session)
+
+    def kick(self, client_id: str, reason: int, text: str) -> bool:
+        """Disconnect a client as an operator wants it; False if it is not connected here."""
+        session = self.sessions.get(client_id)
+        if session is None or session.connection is None:
+            return False
+        session.connection.kick(reason, text)
+        return True
 
     # The end
 

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from mhub.core import events
 from mhub.core.connection import Connection
 from mhub.core.delivery import Subscription
 from mhub.core.journal import subscription_record
@@ -89,7 +90,7 @@ class Subscribing:
             return 0
         reason = authorizer.subscribe(connection.principal, topic_filter, request.qos, group)
         if reason:
-            self.hub.events.denied(connection, "subscribe", request.topic_filter)
+            self.hub.events.denied(connection, events.SUBSCRIBE, topic_filter, reason)
         return reason
 
     def _add(

@@ -27,7 +27,7 @@ from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
 from mhub.net.listen import acceptor
 from mhub.net.loop import Acceptor, Loop
-from mhub.net.report import Report
+from mhub.net.strangers import Strangers
 from mhub.net.tls import TlsContexts, TlsError
 
 
@@ -104,16 +104,15 @@ class NetService(Service):
         self,
         settings: Settings,
         hub: Hub,
-        report: Report,
         reactor: Any,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._hub = hub
-        self._report = report
+        self._strangers = Strangers(settings.listeners)
         self._reactor = reactor
         self._log = logger("net")
-        self.loop = Loop(hub, report, clock)
+        self.loop = Loop(hub, clock, self._strangers.describe)
         self.loop.max_connections = settings.broker.max_connections
         self.loop.accepts_per_turn = settings.net.accepts_per_turn
         self._turns = Turns(self.loop, reactor)
@@ -143,7 +142,7 @@ class NetService(Service):
             self._log.info(
                 "listening on {address} ({name})", address=listener.address, name=listener.name
             )
-        self._report.listeners = opened
+        self._strangers.listeners = opened
 
     def close_listeners(self) -> None:
         """Nobody new; those who are here stay."""

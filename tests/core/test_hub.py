@@ -4,6 +4,7 @@ from typing import Any
 from unittest import TestCase
 
 from mhub.core.connection import CLOSED, Connection
+from mhub.core.events import CRASHED, Event, Events
 from mhub.core.hub import SWEEP_S, Hub, HubSettings
 from mhub.core.limits import NEVER, Limits
 from mhub.wire import reasons
@@ -392,18 +393,13 @@ class Defects(TestCase):
         class Calm:
             crashes = 0
 
-            def connected(self, connection: Connection) -> None: ...
-            def refused(self, connection: Connection, reason: int, text: str) -> None: ...
-            def disconnected(self, connection: Connection, reason: int, text: str) -> None: ...
-
-            def denied(self, connection: Connection, action: str, topic: str) -> None: ...
-
-            def crashed(self, what: str, error: Exception) -> None:
-                case.assertIsInstance(error, RuntimeError)
-                self.crashes += 1
+            def emit(self, event: Event) -> None:
+                if event.kind == CRASHED:
+                    case.assertIsInstance(event.error, RuntimeError)
+                    self.crashes += 1
 
         self.events = Calm()
-        self.hub = Hub(HubSettings(), self.events, lambda: "x", START)
+        self.hub = Hub(HubSettings(), Events([self.events]), lambda: "x", START)
 
     def client(self, name: str) -> tuple[Connection, Outlet]:
         outlet = Outlet()

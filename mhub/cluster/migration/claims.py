@@ -361,7 +361,7 @@ class Claims:
         """The session has to go to another node."""
         node = self._node
         if session.connection is not None:
-            node.hub.stats.sessions_taken_over += 1
+            node.hub.events.taken_over(session.connection, text)
             session.connection.fail(reasons.SESSION_TAKEN_OVER, text)
         if (
             node.hub.sessions.get(session.client_id) is session
