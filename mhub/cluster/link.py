@@ -4,8 +4,8 @@
 
 A frame is one PB call without an answer, or several for a body that is larger than a part.  A
 connection ends by `close`, which tells the other side why; whoever was told hangs up, so that the
-text is not lost with the connection.  How a connection ended is logged here, by both sides; only
-of those that could not even be made does nobody but the node hear.
+text is not lost with the connection.  How a connection ended is logged here, by both sides; of a
+dial that does not come to a link the node hears, and warns (`mhub.cluster.unreachable`).
 """
 
 from collections.abc import Callable
@@ -249,6 +249,8 @@ class Link:
         if before is _State.OVER:
             return
         what = "link with {peer} lost" if before is _State.OPEN else "no link with {peer}"
+        if before is _State.LOGIN and self.dialled:
+            level = LogLevel.debug  # the node warns of it, but not each time
         self._log.emit(level, what + ": {text}", peer=self._peer, text=text)
         self._leave("" if told else text)
         if before is _State.OPEN:

@@ -41,9 +41,11 @@ class Case(SynchronousTestCase):
             lambda: None,
         )
 
-    def link(self, name: str) -> LinkEnd:
-        """Another node, as far as one can tell from here."""
+    def link(self, name: str, dialled: str = "", address: str = "") -> LinkEnd:
+        """Another node, as far as one can tell from here; `dialled` is where it was called."""
         link = LinkEnd()
+        link.dialled = bool(dialled)
+        link.address = dialled or address or link.address
         hello = pack(
             protocol=PROTOCOL,
             oldest=OLDEST,
