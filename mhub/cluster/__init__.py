@@ -20,6 +20,7 @@ On Twisted:
 
     link        Perspective Broker between two nodes; login, broker and tls are its parts
     discovery   addresses from a list and from DNS SRV
+    hostnames   addresses of host names, from the name servers of the configuration
     service     the node with its clock and its links
     failover    another node, started again in this process from the store that all share
 

@@ -20,6 +20,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from mhub import __version__
 from mhub.cluster.dials import Dial
 from mhub.cluster.discovery import Discovery, make_resolver
+from mhub.cluster.hostnames import Hostnames
 from mhub.cluster.link import Links, LinkSettings, split_address
 from mhub.cluster.member import Member
 from mhub.cluster.node import Node, NodeSettings
@@ -67,6 +68,7 @@ class ClusterService(Service):
         self._clock = clock
         self._log = logger("cluster", settings.node if host is not None else "")
         self._ready = False
+        self._names: Hostnames | None = None
         self.near = ""  # where those in this process reach it
         wanted = _node_settings(settings)
         if host is not None:
@@ -104,13 +106,20 @@ class ClusterService(Service):
     def _make_links(self, host: "ClusterService | None") -> Links:
         if host is not None:
             # Not from the files again, which only root may be able to read.
-            return Links(self.node, host._links.settings, self._reactor, self._log, host._links.tls)
+            theirs = host._links
+            return Links(
+                self.node, theirs.settings, self._reactor, self._log, theirs.tls, theirs.names
+            )
         settings = self._settings
         secret = settings.read_secret().encode("utf-8")
         tls = settings.tls
         files = TlsFiles(tls.certificate, tls.key, tls.ca) if tls is not None else None
         link_settings = LinkSettings(settings.host, settings.port, secret, files)
-        return Links(self.node, link_settings, self._reactor, self._log)
+        names = None
+        if settings.dns:
+            servers = [split_address(address) for address in settings.dns]
+            names = self._names = Hostnames(servers, self._reactor)
+        return Links(self.node, link_settings, self._reactor, self._log, names=names)
 
     def dial(self, address: str) -> None:
         self._links.dial(address)
@@ -215,6 +224,8 @@ class ClusterService(Service):
             self._ticks.stop()
         self.node.close()
         await self._links.stop()
+        if self._names is not None:
+            self._names.close()
 
     # For people
 

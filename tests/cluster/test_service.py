@@ -107,6 +107,18 @@ class StatusTests(Case):
             self.assertGreater(said["next_call_s"], 0.3 * 2 ** (failures - 1))
 
 
+class NameServerTests(Case):
+    """The servers of `dns` are asked for addresses, and not only for SRV records."""
+
+    def test_set(self) -> None:
+        names = self.service(dns=("127.0.0.1:5353", "[::1]:53"))._links.names
+        assert names is not None
+        self.assertEqual(names._dns.servers, [("127.0.0.1", 5353), ("::1", 53)])
+
+    def test_not_set(self) -> None:
+        self.assertIsNone(self.service()._links.names)
+
+
 class ForgetTests(Case):
     def refused(self, name: str) -> str:
         with self.assertRaises(ControlError) as caught:
