@@ -233,6 +233,7 @@ class Broker(MultiService):
         """
         if self._gives_up:
             return
+        self.hub.taken_over = True
         if self.cluster is not None:
             self.cluster.node.close()
         if self.writer is not None:

@@ -103,6 +103,7 @@ class Hub:
         self.queues = QueueTotal(settings.max_queued_bytes_total)
         self.connected = 0
         self.stopping = False
+        self.taken_over = False  # another node has all that this hub had, wills among it
         self.redirect: Redirect | None = None  # no client may come, and those here were sent away
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
@@ -360,7 +361,7 @@ class Hub:
     def publish_will(self, session: Session) -> None:
         """The will, once [MQTT-3.1.2-8, MQTT-3.1.2-10]."""
         will = session.will
-        if will is None or self.stopping:
+        if will is None or self.taken_over:
             return
         session.will = None
         if session.sid:
@@ -375,12 +376,23 @@ class Hub:
         self.stats.wills_published += 1
         self.publish(message, self.router.find(message.topic_data))
 
+    def publish_due_wills(self, now: float) -> None:
+        """Those that were due before this hub had its first tick: of clients that were connected
+        when the broker was killed.  Nobody is let in before; see also attach().
+        """
+        self.now = now
+        for session in list(self.sessions.values()):
+            if session.is_will_due(now):
+                self.publish_will(session)
+
     # Sessions
 
     def attach(self, connection: Connection, clean: bool) -> tuple[Session, bool]:
         """The session for a CONNECT, and whether it had been there before."""
         client_id = connection.client_id
         session = self.sessions.get(client_id)
+        if session is not None and session.is_will_due(self.now):
+            self.publish_will(session)  # the client is back too late, though before the tick
         if session is not None and session.connection is not None:
             self.events.taken_over(
                 session.connection, f"the client has connected from {connection.principal.address}"
@@ -445,7 +457,7 @@ class Hub:
         expiry_s = session.expiry_s
         will = session.will
         if will is not None:
-            if (will.delay_s == 0 and not self.stopping) or expiry_s == 0:
+            if will.delay_s == 0 or expiry_s == 0:
                 self.publish_will(session)
             else:
                 will.due_at = self.now + min(will.delay_s, expiry_s)
@@ -516,9 +528,16 @@ class Hub:
         return sent
 
     def shut_down(self, now: float) -> None:
-        """Tell every client; wills wait for a restart, as the specification allows."""
+        """Publish the wills that are not to wait for the next start, and tell every client.
+
+        The wills come first, while subscribers are still connected; for those who are not, and as
+        retained messages, they are stored with the rest.
+        """
         self.now = now
         self.stopping = True
+        for session in list(self.sessions.values()):
+            if session.will is not None and session.leaves_will_at_stop(now):
+                self.publish_will(session)
         for session in list(self.sessions.values()):
             if session.connection is not None:
                 session.connection.fail(reasons.SERVER_SHUTTING_DOWN, "the broker is stopping")

@@ -502,6 +502,27 @@ class Session(Subscriber):
 
     # Time
 
+    def is_will_due(self, now: float) -> bool:
+        """Whether its client is gone, and has been for longer than the will's delay.
+
+        Of a frozen session another node decides that, as soon as it has it.
+        """
+        will = self.will
+        return will is not None and 0.0 < will.due_at <= now and not self.frozen
+
+    def leaves_will_at_stop(self, now: float) -> bool:
+        """Whether a clean stop of the broker makes the will due.
+
+        The connection ends with it, and a session that is not in the store does, too.  A delay that
+        is not over is the chance of a client to resume its session, also after a restart.
+        """
+        will = self.will
+        if will is None or self.frozen:
+            return False
+        if not self.sid:
+            return True
+        return self.is_will_due(now) or (self.connection is not None and will.delay_s == 0)
+
     def deadline(self) -> float:
         """When fire() has something to do: a delayed will, or the end; 0: never."""
         will_at = self.will.due_at if self.will is not None else 0.0
@@ -524,7 +545,7 @@ class Session(Subscriber):
         """Delayed will and session expiry; the earlier deadline of those that are left."""
         if self.connection is not None or self.frozen:
             return 0.0
-        if self.will is not None and self.will.due_at and self.will.due_at <= now:
+        if self.is_will_due(now):
             self.hub.publish_will(self)
         if self.ends_at and self.ends_at <= now:
             self.hub.events.session_expired(self.principal)

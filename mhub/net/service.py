@@ -132,6 +132,7 @@ class NetService(Service):
     def open(self) -> None:
         """Let clients in."""
         opened: list[ListenerSettings] = []
+        self._hub.publish_due_wills(self.loop.clock())
         self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
         self._reactor.addReader(self._turns)
         for listener, bound in self._bound:
