@@ -1,7 +1,6 @@
 """The `mhub` command: `mhub COMMAND ...`.
 
-Each command imports what it needs when it runs, so that `mhub --help` answers at once.  The broker
-itself is started by twistd: `twistd mhub --config FILE`.
+Each command imports what it needs when it runs, so that `mhub --help` answers at once.
 """
 
 import sys
@@ -47,6 +46,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # the reader of our output, such as head, has had enough
         sys.stderr.close()
         return FAILED
+
+
+def run_broker(argv: list[str]) -> int:
+    from mhub.run import main as run
+
+    return run(argv)
 
 
 def check_config(argv: list[str]) -> int:
@@ -146,6 +151,7 @@ def cluster(argv: list[str]) -> int:
 
 
 COMMANDS: Final = {
+    "run": Command("run the broker in the foreground", run_broker),
     "check-config": Command("check a configuration without starting the broker", check_config),
     "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
     "store": Command("check, export or import sessions and messages", store),
@@ -162,7 +168,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="mhub",
         usage="mhub COMMAND ...",
-        description="An MQTT broker. Start it with: twistd -n mhub --config FILE",
+        description="An MQTT broker. Start it with: mhub run --config FILE",
         epilog=f"commands:\n{commands}\n\n`mhub COMMAND --help` says more about each.",
         formatter_class=RawDescriptionHelpFormatter,
     )
@@ -186,11 +192,23 @@ def _unknown(name: str) -> int:
 
 def _password(from_stdin: bool) -> str:
     if from_stdin:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed")
         return sys.stdin.readline().rstrip("\r\n")
 
-    from getpass import getpass
+    import warnings
+    from getpass import GetPassWarning, getpass
 
-    password = getpass("Password: ")
-    if getpass("Again: ") != password:
+    try:
+        with warnings.catch_warnings():
+            # Without a terminal it would show what is typed, if anybody can type at all.
+            warnings.simplefilter("error", GetPassWarning)
+            password = getpass("Password: ")
+            again = getpass("Again: ")
+    except (EOFError, GetPassWarning):
+        raise ValueError(
+            "there is no terminal to ask for the password at; give it with --password-stdin"
+        ) from None
+    if again != password:
         raise ValueError("the two passwords differ")
     return password
