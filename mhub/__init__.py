@@ -8,6 +8,7 @@ The packages; `docs/architecture.md` walks a message through them.
     config    TOML -> settings, checked once
     tap       everything is wired there, for `mhub run` and `twistd mhub`
     run       `mhub run`
+    descriptors  how many sockets and files it may have open
     signals   what the process is told by signals
     twistd    what would keep twistd from starting it
     cli       the `mhub` command

@@ -23,7 +23,7 @@ from twisted.internet.error import ReactorNotRunning
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from mhub import __version__, build
+from mhub import __version__, build, descriptors
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
@@ -129,6 +129,7 @@ class Broker(MultiService):
         self._bound = False
         self._stopping = False
         self._warnings = settings.warnings
+        self._open_files = descriptors.raise_limit()  # while twistd has not changed the user
         report = Report(settings.listeners)
         self.hub = Hub(
             hub_settings(settings), report, lambda: secrets.token_hex(10), time.monotonic()
@@ -209,10 +210,22 @@ class Broker(MultiService):
 
     def startService(self) -> None:
         self._log.info("{build}", build=build.describe())
+        self._report_open_files()
         for warning in self._warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
         self._reactor.callWhenRunning(self._begin)
+
+    def _report_open_files(self) -> None:
+        found = self._open_files
+        self._log.info(
+            "open files: {limit}{raised}",
+            limit=f"at most {found.limit}" if found.limit else "no limit",
+            raised=f", raised from {found.before}" if found.before != found.limit else "",
+        )
+        warning = descriptors.warning(self._settings, found.limit)
+        if warning:
+            self._log.warn("{warning}", warning=warning)
 
     def _begin(self) -> None:
         self._signals.catch()  # twistd's reactor has just put its own handlers in the place of ours

@@ -368,3 +368,23 @@ class LaterFailureTests(BrokerCase):
         self.assertIn(f"mhub.sqlite: in use by process {first.pid}", done.stdout)
         self.assertNotIn("Traceback", done.stdout)
         self.assertFalse((first.directory / "twistd.pid").exists())
+
+
+class OpenFilesTests(Case):
+    def test_the_soft_limit_is_raised_to_the_hard_one(self) -> None:
+        self.config.write_text(UNIX + "[limits]\nmax_connections = 1000\n")
+        shell = 'ulimit -Sn 100 && ulimit -Hn 512 && exec "$@"'
+        process = self.spawn("sh", "-c", shell, "sh", *MHUB_RUN)
+        self.says(process, "open files: at most 512, raised from 100")
+        self.says(process, "max_connections = 1000 needs 1065 open files")
+        self.says(process, "listening on")
+        limits = Path(f"/proc/{process.pid}/limits").read_text()
+        self.assertRegex(limits, r"Max open files +512 +512 ")
+        clients = [Raw(str(self.place / "mqtt.sock")) for _ in range(200)]
+        for number, client in enumerate(clients):
+            client.connect(f"c{number}")
+        for client in clients:
+            client.close()
+        process.terminate()
+        self.ends(process)
+        self.assertEqual(0, process.returncode)
