@@ -58,7 +58,9 @@ def check_config(argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="mhub check-config",
         description="Check a configuration without starting the broker. The exit status is 0 when"
-        " it is fine, and 1 when not; then every mistake is listed.",
+        " it is fine, and 1 when not; then every mistake is listed. Run it as the user that the"
+        " broker runs as: what that user can read and write is checked, too. A Redis server is not"
+        " asked.",
     )
     parser.add_argument("file", metavar="FILE", help="the configuration, a TOML file")
     parser.add_argument("-q", "--quiet", action="store_true", help="print mistakes only")
@@ -73,6 +75,13 @@ def check_config(argv: list[str]) -> int:
         return FAILED
     for warning in settings.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+
+    from mhub.store.make import fault_of
+
+    fault = fault_of(settings)
+    if fault:
+        print(f"{args.file}: {fault}", file=sys.stderr)
+        return FAILED
     if not args.quiet:
         from mhub.config.summary import summary
 

@@ -14,7 +14,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -41,7 +41,7 @@ from mhub.net.service import NetService
 from mhub.net.tls import TlsError
 from mhub.signals import Signals
 from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
-from mhub.store.make import make_shared, make_store
+from mhub.store.make import fault_of, make_shared, make_store
 from mhub.store.writer import StoreWriter
 from mhub.twistd import fault_in
 
@@ -343,13 +343,19 @@ class Broker(MultiService):
             pass  # it is being stopped already
 
 
-def make_broker(config: str | None, signals: Signals) -> Broker:
-    """Everything but the start itself, with all sockets bound.  Raises StartError."""
+def make_broker(config: str | None, signals: Signals, is_elsewhere: bool = False) -> Broker:
+    """Everything but the start itself, with all sockets bound.  Raises StartError.
+
+    `is_elsewhere`: with another root directory, so that the store cannot be looked at yet.
+    """
     from twisted.internet import reactor
 
     try:
-        settings = load(config) if config else parse("", "no file")
+        settings = load(config) if config else _defaults()
         set_level(settings.log.level)
+        fault = "" if is_elsewhere else fault_of(settings)
+        if fault:
+            raise StartError(f"{config}: {fault}" if config else fault)
         broker = Broker(settings, reactor, signals)
     except (ConfigError, ClusterError, StoreBroken) as error:
         raise StartError(str(error)) from error
@@ -357,14 +363,23 @@ def make_broker(config: str | None, signals: Signals) -> Broker:
     return broker
 
 
+def _defaults() -> Settings:
+    try:
+        return parse("", "no file")
+    except OSError as error:
+        # Where the store would be; load() has said so of a file that cannot be found there.
+        raise StartError(f"the working directory: {error.strerror}") from error
+
+
 def makeService(options: Options) -> Broker:
     signals = Signals()
     signals.catch()
     try:
-        fault = fault_in(options.parent or {})
+        twistd: Mapping[str, Any] = options.parent or {}
+        fault = fault_in(twistd)
         if fault:
             raise StartError(fault)
-        broker = make_broker(options["config"], signals)
+        broker = make_broker(options["config"], signals, bool(twistd.get("chroot")))
     except StartError as error:
         sys.exit(str(error))
     if signals.stopped_by:

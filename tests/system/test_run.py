@@ -3,10 +3,13 @@
 No mistake of an operator shows a traceback: one line says what is wrong, and the exit status is 1.
 """
 
+import contextlib
 import os
+import pwd
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,6 +17,7 @@ from pathlib import Path
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
+from tests.helpers.redis import RedisServer
 from tests.system.case import BrokerCase, place
 from tests.system.process import PATIENCE_S, environment, run, twistd, wait_until
 from tests.system.raw import Raw
@@ -295,6 +299,16 @@ class MistakeTests(Case):
         self.config.write_text("[limits]\nmax_qos = 3\n")
         self.fails_anyhow(f"{self.config}:2: limits.max_qos: expected an integer from 0 to 2")
 
+    def test_a_working_directory_that_is_gone(self) -> None:
+        (self.place / "gone").mkdir()
+        done = run(
+            ["sh", "-c", 'rmdir ../gone; exec "$@"', "sh", *MHUB_RUN], cwd=self.place / "gone"
+        )
+        self.assertEqual(
+            (1, "the working directory: No such file or directory\n"),
+            (done.returncode, done.stdout),
+        )
+
     def test_a_control_socket_that_cannot_be(self) -> None:
         (self.place / "file").write_text("")
         self.config.write_text(UNIX + '[control]\npath = "file/control.sock"\n')
@@ -305,6 +319,133 @@ class MistakeTests(Case):
             UNIX + '[cluster]\nname = "c"\nnode = "a"\nport = 0\nsecret_file = "none"\n'
         )
         self.fails_anyhow("secret_file", "none: No such file or directory")
+
+
+class StoreTests(Case):
+    """A store that can never be opened ends the start, and `mhub check-config` finds it as well."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = self.place / "data"
+        self.data.mkdir()
+        self.config.write_text(UNIX + '[store]\npath = "data/mhub.sqlite"\n[control]\npath = ""\n')
+
+    def never(self, *expected: str, user: list[str] | None = None) -> None:
+        user = user or []
+        start = self.fails([*user, *MHUB_RUN], *expected)
+        self.fails([*user, *DAEMON], *expected)
+        check = run([*user, sys.executable, "-m", "mhub", "check-config", str(self.config)])
+        self.assertEqual((1, start), (check.returncode, check.stdout))
+        self.assertIn(f"{self.config}: store.path: ", start)
+
+    def guard(self, path: Path, mode: int) -> None:
+        """Make it another user's, if this is root; else take rights from its owner."""
+        if os.geteuid() == 0:
+            os.chown(path, 65534, 65534)
+        path.chmod(mode)
+        self.addCleanup(path.chmod, 0o700)
+
+    def test_the_directory_of_another_user(self) -> None:
+        user = plain_user()
+        mine = pwd.getpwuid(os.geteuid()).pw_name
+        self.guard(self.data, 0o700 if user else 0o000)
+        self.never(f"{self.data}: nothing can be ", f" by user {mine}; it belongs to ", user=user)
+
+    def test_a_directory_that_cannot_be_written(self) -> None:
+        self.guard(self.data, 0o555)
+        self.never(f"{self.data}: nothing can be written there by", "mode 0555", user=plain_user())
+
+    def test_a_directory_that_cannot_be_made(self) -> None:
+        self.config.write_text(UNIX + '[store]\npath = "data/a/b/x.sqlite"\n[control]\npath = ""\n')
+        self.guard(self.data, 0o555)
+        self.never(f"{self.data}: nothing can be written there by", user=plain_user())
+
+    def test_a_file_of_another_user(self) -> None:
+        file = self.data / "mhub.sqlite"
+        file.write_bytes(b"")
+        self.guard(file, 0o400)
+        self.never(f"{file}: it cannot be read and written by", user=plain_user())
+
+    def test_a_file_in_the_place_of_the_directory(self) -> None:
+        self.data.rmdir()
+        self.data.write_text("")
+        self.never(f"{self.data}: expected a directory, found a file")
+
+    def test_no_database(self) -> None:
+        (self.data / "mhub.sqlite").write_bytes(b"anything " * 1000)
+        self.never("mhub.sqlite: not a database; it was left alone")
+
+    def test_a_database_of_something_else(self) -> None:
+        with contextlib.closing(sqlite3.connect(self.data / "mhub.sqlite")) as database:
+            database.execute("CREATE TABLE precious (thing)")
+        self.never("mhub.sqlite: not a database of mhub; it was left alone")
+
+    def test_a_newer_version(self) -> None:
+        process = self.spawn(*MHUB_RUN)
+        self.says(process, "listening on")
+        process.terminate()
+        self.ends(process)
+        with contextlib.closing(sqlite3.connect(self.data / "mhub.sqlite")) as database:
+            database.execute("PRAGMA user_version = 1000")
+        self.never("its schema has version 1000")
+
+    def test_a_file_in_use_is_no_mistake_of_the_configuration(self) -> None:
+        process = self.spawn(*MHUB_RUN)
+        self.says(process, "listening on")
+        done = run([sys.executable, "-m", "mhub", "check-config", "-q", str(self.config)])
+        self.assertEqual((0, ""), (done.returncode, done.stdout))
+        self.config.write_text('[[listeners]]\nport = 0\n[store]\npath = "data/mhub.sqlite"\n')
+        self.fails(MHUB_RUN, f"in use by process {process.pid} on")
+        process.terminate()
+        self.ends(process)
+
+    def small_disk(self, options: str) -> list[str]:
+        """A disk of its own at `data`, for the command behind this only: in a namespace."""
+        shell = f'mount -t tmpfs -o {options} mhub-test "{self.data}" && exec "$@"'
+        command = ["unshare", "--mount", "sh", "-c", shell, "sh"]
+        try:
+            done = run([*command, "true"])
+        except FileNotFoundError:
+            raise SkipTest("there is no unshare") from None
+        if done.returncode:
+            raise SkipTest(f"only root can mount: {done.stdout}")
+        return command
+
+    def test_a_read_only_file_system(self) -> None:
+        disk = self.small_disk("ro,size=64k")
+        self.fails([*disk, *MHUB_RUN], f"{self.data}: nothing can be written there, the file sys")
+
+    def test_a_full_disk(self) -> None:
+        """Somebody may make room: it is tried again, and said."""
+        process = self.spawn(*self.small_disk("size=16k"), *MHUB_RUN)
+        self.says(process, "waiting for the store: ")
+        process.terminate()
+        self.ends(process)
+        self.assertEqual(0, process.returncode)
+
+    def test_redis_with_another_password(self) -> None:
+        server = RedisServer("requirepass right")
+        self.addCleanup(server.remove)
+        for redis in ('redis.password = "wrong"', ""):
+            self.config.write_text(
+                f'{UNIX}[store]\nkind = "redis"\nredis.port = {server.port}\n{redis}\n'
+            )
+            self.fails(MHUB_RUN, "critical broker: Redis at 127.0.0.1", "password")
+
+    def test_redis_that_comes_later(self) -> None:
+        server = RedisServer()
+        self.addCleanup(server.remove)
+        server.stop()
+        self.config.write_text(
+            f'{UNIX}[store]\nkind = "redis"\nretry_s = 0.1\nredis.port = {server.port}\n'
+        )
+        process = self.spawn(*MHUB_RUN)
+        self.says(process, "waiting for the store: Redis at")
+        server.start()
+        self.says(process, "listening on")
+        process.terminate()
+        self.ends(process)
+        self.assertEqual(0, process.returncode)
 
 
 class TwistdTests(Case):
