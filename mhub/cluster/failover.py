@@ -58,6 +58,8 @@ class Silent:
 
     def disconnected(self, connection: Connection, reason: int, text: str) -> None: ...
 
+    def denied(self, connection: Connection, action: str, topic: str) -> None: ...
+
     def crashed(self, what: str, error: Exception) -> None:
         self._log.failure(
             "a defect in mhub, please report it: {what}",

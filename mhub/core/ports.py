@@ -1,6 +1,7 @@
 """What the core needs from the world, as narrow protocols given to it when it is built.
 
-Authentication methods are one more such need: `mhub.core.authentication`.
+Two more have their own files, as they know nothing of the rest: `mhub.core.authentication` (who is
+it?) and `mhub.core.authorization` (may they?).
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -40,6 +41,9 @@ class Events(Protocol):
     def refused(self, connection: "Connection", reason: int, text: str) -> None: ...
 
     def disconnected(self, connection: "Connection", reason: int, text: str) -> None: ...
+
+    def denied(self, connection: "Connection", action: str, topic: str) -> None:
+        """The Authorizer has said no to "publish", "subscribe" or "will"."""
 
     def crashed(self, what: str, error: Exception) -> None:
         """A defect of ours came to light; what it hit was closed, everything else goes on."""
@@ -104,11 +108,3 @@ class Intake(Protocol):
 
     def admits(self, message: Publish, qos: int, subscription: "Subscription") -> bool:
         """Whether the session takes it; False: it is not for it, or was dealt with."""
-
-
-class Authorizer(Protocol):
-    """May they?  Synchronous and in memory; 0 is yes, else the reason code that says why not."""
-
-    def publish(self, connection: "Connection", topic: str) -> int: ...
-
-    def subscribe(self, connection: "Connection", topic_filter: str) -> int: ...

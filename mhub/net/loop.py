@@ -172,7 +172,7 @@ class Link:
     def _stranger(self, data: bytes) -> None:
         loop = self.loop
         loop.hub.stats.connections_rejected += 1
-        loop.reporter.stranger(self.acceptor, self.connection.peer, data)
+        loop.reporter.stranger(self.acceptor, self.connection.principal.address, data)
         self.closing = True
         self.connection.lost("")
         self._drop()
@@ -181,7 +181,7 @@ class Link:
         """A layer does not go on."""
         if self.connection.state == NEW and text:
             self.loop.hub.stats.connections_rejected += 1
-            self.loop.reporter.rejected(self.acceptor, self.connection.peer, text)
+            self.loop.reporter.rejected(self.acceptor, self.connection.principal.address, text)
         self.connection.lost(text)
         self.close(True)
 
@@ -457,9 +457,7 @@ class Loop:
         acceptor.connections += 1
         sock.setblocking(False)
         link = Link(self, acceptor, sock, peer)
-        link.connection = Connection(self.hub, link, acceptor.limits, now)
-        link.connection.peer = peer
-        link.connection.listener = acceptor.name
+        link.connection = Connection(self.hub, link, acceptor.limits, now, peer, acceptor.name)
         if acceptor.layers is not None:
             link.layers = acceptor.layers()
         self.links[link.fd] = link

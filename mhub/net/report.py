@@ -28,16 +28,16 @@ class Report:
         self._log.debug(
             "{client!r} connected from {peer} on {listener}, MQTT {version}",
             client=connection.client_id,
-            peer=connection.peer,
-            listener=connection.listener,
+            peer=connection.principal.address,
+            listener=connection.principal.listener,
             version=VERSION_NAMES[connection.version],
         )
 
     def refused(self, connection: Connection, reason: int, text: str) -> None:
         self._log.warn(
             "{peer} on {listener} was refused: {reason} ({text})",
-            peer=connection.peer,
-            listener=connection.listener,
+            peer=connection.principal.address,
+            listener=connection.principal.listener,
             reason=reasons.name(reason),
             text=text,
         )
@@ -46,9 +46,17 @@ class Report:
         self._log.debug(
             "{client!r} from {peer} disconnected: {reason}{text}",
             client=connection.client_id,
-            peer=connection.peer,
+            peer=connection.principal.address,
             reason=reasons.name(reason) if reason else "by itself",
             text=f" ({text})" if text else "",
+        )
+
+    def denied(self, connection: Connection, action: str, topic: str) -> None:
+        self._log.debug(
+            "{client!r} may not {action} {topic!r}",
+            client=connection.client_id,
+            action=action,
+            topic=topic,
         )
 
     def crashed(self, what: str, error: Exception) -> None:

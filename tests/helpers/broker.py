@@ -46,6 +46,9 @@ class Diary:
     def refused(self, connection: Connection, reason: int, text: str) -> None:
         self.lines.append(("refused", connection.client_id, reason, text))
 
+    def denied(self, connection: Connection, action: str, topic: str) -> None:
+        pass
+
     def disconnected(self, connection: Connection, reason: int, text: str) -> None:
         self.lines.append(("disconnected", connection.client_id, reason, text))
 
