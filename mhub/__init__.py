@@ -9,6 +9,7 @@ The packages; `docs/architecture.md` walks a message through them.
     tap       everything is wired there, for `mhub run` and `twistd mhub`
     run       `mhub run`
     descriptors  how many sockets and files it may have open
+    reload    what SIGHUP changes
     signals   what the process is told by signals
     twistd    what would keep twistd from starting it
     cli       the `mhub` command

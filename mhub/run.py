@@ -26,8 +26,8 @@ def main(argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="mhub run",
         description="Run the broker in the foreground until SIGTERM or Ctrl-C; SIGHUP makes it"
-        " read its certificates again. The exit status is 0 after a stop, 1 if the broker cannot"
-        " start or go on, 2 if this command line is wrong.",
+        " read its certificates and its configuration again. The exit status is 0 after a stop, 1"
+        " if the broker cannot start or go on, 2 if this command line is wrong.",
     )
     parser.add_argument(
         "-c",

@@ -15,7 +15,7 @@ import secrets
 import sys
 import time
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
@@ -39,11 +39,15 @@ from mhub.net.listen import ListenError
 from mhub.net.report import Report
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
+from mhub.reload import reread
 from mhub.signals import Signals
 from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
 from mhub.store.make import fault_of, make_shared, make_store
 from mhub.store.writer import StoreWriter
 from mhub.twistd import fault_in
+
+NO_FILE: Final = "no file"
+"""What errors say in the place of a configuration's name, where there is none."""
 
 
 class StartError(Exception):
@@ -125,6 +129,8 @@ class Broker(MultiService):
         self._reactor = reactor
         self._signals = signals
         self._settings = settings
+        # For later, when twistd may have changed the directory.
+        self._file = os.path.abspath(settings.file) if settings.file != NO_FILE else ""
         self.failed = False  # it ends because it cannot go on: the exit status is not 0
         self._bound = False
         self._stopping = False
@@ -326,10 +332,11 @@ class Broker(MultiService):
         return result
 
     def _on_hangup(self) -> None:
-        self._reactor.callFromThread(self._reload_certificates)
+        self._reactor.callFromThread(self._reload)
 
-    def _reload_certificates(self) -> None:
-        self.net.reload_certificates()
+    def _reload(self) -> None:
+        self._settings = reread(self._settings, self._file)
+        self.net.reload_certificates(self._settings.listeners)
         if self.cluster is not None:
             self.cluster.reload_certificates()
 
@@ -366,7 +373,7 @@ def make_broker(config: str | None, signals: Signals, is_elsewhere: bool = False
 
 def _defaults() -> Settings:
     try:
-        return parse("", "no file")
+        return parse("", NO_FILE)
     except OSError as error:
         # Where the store would be; load() has said so of a file that cannot be found there.
         raise StartError(f"the working directory: {error.strerror}") from error
