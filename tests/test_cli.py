@@ -308,4 +308,4 @@ class StoreTests(CliCase):
                 sys.modules.pop(name, None)
             settings = Settings(store=StoreSettings(kind="redis"))
             error = self.assertRaises(StoreBroken, make_store, settings, None)
-        self.assertIn("pip install 'mhub[redis]'", str(error))
+        self.assertIn("needs the package txredisapi: pip install txredisapi", str(error))

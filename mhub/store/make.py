@@ -66,7 +66,7 @@ def _redis_options(redis: RedisSettings, node: str) -> "RedisOptions":
         if error.name != "txredisapi":
             raise
         raise StoreBroken(
-            "store.kind = \"redis\" needs txredisapi: pip install 'mhub[redis]'"
+            'store.kind = "redis" needs the package txredisapi: pip install txredisapi'
         ) from error
 
     return RedisOptions(
