@@ -141,7 +141,10 @@ LIMIT_KEYS: Final[dict[str, Key[Any]]] = {
 @dataclass(frozen=True)
 class BrokerLimits:
     max_connections: int = setting(
-        Integer(0), 0, "How many clients may be connected, over all listeners; 0 is any number."
+        Integer(0),
+        0,
+        "How many clients may be connected, over all listeners; 0 is any number. The system's limit"
+        " of open files counts as well: see `running.md`.",
     )
     max_retained_messages: int = setting(
         Integer(0), 1_000_000, "How many retained messages are kept; 0 is any number."

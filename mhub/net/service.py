@@ -9,7 +9,7 @@ wake-up costs (docs/performance.md).  A reactor without an epoll of its own gets
 """
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -158,11 +158,15 @@ class NetService(Service):
         self.loop.tick()
         self.wake()
 
-    def reload_certificates(self) -> None:
-        """Read all certificates again; connections that are there stay as they are."""
+    def reload_certificates(self, listeners: Sequence[ListenerSettings]) -> None:
+        """Read all certificates again; connections that are there stay as they are.
+
+        `listeners` are those of this service, whose certificates may be in other files now.
+        """
+        wanted = {listener.name: listener.tls for listener in listeners}
         for name, tls in self._tls.items():
             try:
-                tls.reload()
+                tls.reload(wanted.get(name))
             except TlsError as error:
                 self._log.error(
                     "{name}: certificates not reloaded: {error}", name=name, error=error
