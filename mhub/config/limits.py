@@ -151,6 +151,14 @@ class BrokerLimits:
     max_topic_levels: int = setting(
         Integer(1, 512), 128, "How many levels a topic or a filter may have."
     )
+    max_wildcard_patterns: int = setting(
+        Integer(0),
+        256,
+        "How many patterns of wildcards the filters with more than 8 levels may have, over all"
+        " clients; 0 is any number. `a/b/+` and `x/y/+` have one pattern, `a/+/+` has another. A"
+        " subscription with a further one is refused, by the reason 0x97 in MQTT 5.0, as each can"
+        " make each search for subscribers longer. Filters of up to 8 levels are never refused.",
+    )
     route_cache_size: int = setting(
         Integer(0),
         100_000,

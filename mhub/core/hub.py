@@ -49,6 +49,7 @@ class HubSettings:
 
     def __init__(self) -> None:
         self.max_topic_levels = 128
+        self.max_wildcard_patterns = 256  # of filters with many levels; 0: any number
         self.route_cache_size = 100_000
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
@@ -77,7 +78,12 @@ class Hub:
         self.stats = Stats()
         self.wheel = Wheel()
         self.wheel.tick(now)
-        self.router = Router(self.stats, settings.route_cache_size, settings.max_topic_levels)
+        self.router = Router(
+            self.stats,
+            settings.route_cache_size,
+            settings.max_topic_levels,
+            settings.max_wildcard_patterns,
+        )
         self.retained = Retained(
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )

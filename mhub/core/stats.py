@@ -30,6 +30,7 @@ class Stats:
         self.store_failures = 0  # how often the store did not take a batch
         self.store_commits = 0
         self.subscriptions_refused = 0
+        self.subscriptions_refused_patterns = 0  # of these: too many patterns of wildcards
         self.wills_published = 0
         self.route_cache_misses = 0
 

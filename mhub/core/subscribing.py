@@ -80,6 +80,9 @@ class Subscribing:
             and len(session.subscriptions) >= allowed.max_subscriptions
         ):
             return reasons.QUOTA_EXCEEDED
+        if self.hub.router.refuses(allowed.mount_point + topic_filter):
+            self.hub.stats.subscriptions_refused_patterns += 1
+            return reasons.QUOTA_EXCEEDED
         authorizer = self.hub.authorizer
         return 0 if authorizer is None else authorizer.subscribe(connection, topic_filter)
 

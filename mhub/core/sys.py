@@ -85,6 +85,8 @@ class SysTopics:
             "retained messages/count": str(len(hub.retained)),
             "store/messages/bytes": str(hub.retained.size_bytes),
             "subscriptions/count": str(hub.router.subscriptions),
+            "subscriptions/refused": str(stats.subscriptions_refused),
+            "subscriptions/refused_patterns": str(stats.subscriptions_refused_patterns),
             "shared_subscriptions/count": str(hub.router.shared_subscriptions),
             "dropped/queue_full": str(stats.dropped_queue_full),
             "dropped/offline": str(stats.dropped_offline),
