@@ -22,6 +22,7 @@ from mhub.core.connection import Connection
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
+from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, Events, JournalWriter
 from mhub.core.publishing import Publishing
@@ -54,6 +55,7 @@ class HubSettings:
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
         self.max_queued_bytes_total = 2048 * 1024 * 1024  # of all sessions; 0: any number
+        self.max_partial_bytes = 256 * 1024 * 1024  # of unfinished packets; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
         self.portion = 500  # waiting messages sent to one client in one turn
@@ -97,6 +99,7 @@ class Hub:
         self.durable = 0  # the number of the last batch that is safe
         self.sessions: dict[str, Session] = {}
         self.queues = QueueTotal(settings.max_queued_bytes_total)
+        self.partials = PartialPackets(settings.max_partial_bytes)
         self.connected = 0
         self.stopping = False
         self.redirect: Redirect | None = None  # no client may come, and those here were sent away

@@ -11,6 +11,7 @@ class Stats:
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
         self.protocol_errors = 0
+        self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0
         self.bytes_sent = 0
         self.packets_received = 0

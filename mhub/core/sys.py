@@ -99,6 +99,8 @@ class SysTopics:
             "store/failures": str(stats.store_failures),
             "store/behind": str(stats.store_behind),
             "queued/bytes": str(hub.queues.size_bytes),
+            "partial/bytes": str(hub.partials.size_bytes),
+            "connections/partial_full": str(stats.disconnected_partial),
             "connections/accepted": str(stats.connections_accepted),
             "connections/refused": str(stats.connections_refused),
             "connections/rejected": str(stats.connections_rejected),
