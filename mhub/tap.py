@@ -114,7 +114,9 @@ def hub_settings(settings: Settings) -> HubSettings:
     wanted.max_retained_messages = settings.broker.max_retained_messages
     wanted.max_retained_bytes = settings.broker.max_retained_bytes
     wanted.max_queued_bytes_total = settings.broker.max_queued_bytes_total
+    wanted.max_partial_bytes = settings.broker.max_partial_bytes
     wanted.max_topic_levels = settings.broker.max_topic_levels
+    wanted.max_wildcard_patterns = settings.broker.max_wildcard_patterns
     wanted.work_per_turn = settings.net.deliveries_per_turn
     wanted.portion = settings.net.portion
     wanted.sys_interval_s = settings.sys.interval_s

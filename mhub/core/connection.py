@@ -29,6 +29,7 @@ from mhub.core.authentication import Authentication
 from mhub.core.journal import AckTracker, DeferredFrame, Waiter
 from mhub.core.limits import Limits
 from mhub.core.namespace import namespace_of
+from mhub.core.partial import COUNTED_BYTES, Partial
 from mhub.core.ports import Outlet
 from mhub.core.principal import Principal
 from mhub.wire import decode, encode, reasons
@@ -54,9 +55,6 @@ HALTED: Final = WAITING
 
 # Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
 FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
-
-PROGRESS: Final = 1024
-"""So many bytes of an unfinished packet are a sign of life, as a whole packet is."""
 
 UNREAD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
@@ -104,25 +102,6 @@ class Welcome:
         self.packet = packet
         self.expiry_s = expiry_s
         self.answer = answer  # properties of the CONNACK
-
-
-class Partial:
-    """What was read and not handled: the beginning of a packet, or all that was put off."""
-
-    def __init__(self, data: bytes, needed: int) -> None:
-        self.data = bytearray(data)
-        self.needed = needed  # bytes until it is worth looking again
-        self.progress = 0  # bytes of it that have counted as a sign of life
-
-    def is_due(self) -> bool:
-        return len(self.data) >= self.needed
-
-    def has_progress(self) -> bool:
-        """Whether so much has come since the last time that its sender is alive."""
-        if len(self.data) - self.progress < PROGRESS:
-            return False
-        self.progress = len(self.data)
-        return True
 
 
 class Connection(Waiter):
@@ -187,12 +166,36 @@ class Connection(Waiter):
             if self.stalled or self.state >= HALTED:
                 return
             if not partial.is_due():
-                if partial.has_progress():
+                progress = partial.has_progress()
+                if progress:
                     self.received_at = now
+                if partial.counted:
+                    hub.partials.grow(self, partial, len(data), progress)
+                    self._bound_partials()
                 return
             data = bytes(partial.data)
-            self.partial = None
+            self._end_partial(partial)
         self._handle(data)
+
+    def _end_partial(self, partial: Partial) -> None:
+        self.partial = None
+        if partial.counted:
+            self.hub.partials.end(self, partial)
+
+    def _bound_partials(self) -> None:
+        """All unfinished packets together may have become too much."""
+        hub = self.hub
+        while True:
+            slowest = hub.partials.excess()
+            if slowest is None:
+                return
+            assert isinstance(slowest, Connection)
+            hub.stats.disconnected_partial += 1
+            hub.dismiss(
+                slowest,
+                reasons.QUOTA_EXCEEDED,
+                "unfinished packets take too much memory (limits.max_partial_bytes)",
+            )
 
     def _handle(self, data: bytes) -> None:
         """All whole packets of data; the rest is kept."""
@@ -239,7 +242,13 @@ class Connection(Waiter):
         if pos:
             self.received_at = hub.now
         if pos < size and self.state != CLOSED:
-            self.partial = Partial(data[pos:] if pos else data, needed)
+            partial = Partial(data[pos:] if pos else data, needed)
+            self.partial = partial
+            if needed > COUNTED_BYTES:
+                if partial.has_progress():
+                    self.received_at = hub.now
+                hub.partials.begin(self, partial)
+                self._bound_partials()
 
     def _check_length(self, data: bytes, pos: int, body: int, end: int) -> None:
         """What is asked of a longer packet before it is waited for."""
@@ -570,7 +579,7 @@ class Connection(Waiter):
         partial = self.partial
         if partial is not None and partial.is_due() and not self.stalled:
             data = bytes(partial.data)
-            self.partial = None
+            self._end_partial(partial)
             self._handle(data)
         self._read_on()
         if self.session is not None:
@@ -661,7 +670,8 @@ class Connection(Waiter):
                     deferred.tracker.waiter = None
             self.deferred = None
         self.hub.storage.holding.pop(self, None)
-        self.partial = None
+        if self.partial is not None:
+            self._end_partial(self.partial)
         if self.authentication is not None and self.authentication.later is not None:
             self.authentication.later.abandon()
             self.authentication.later = None

@@ -24,6 +24,7 @@ from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
+from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
 from mhub.core.ports import JournalWriter
 from mhub.core.principal import Principal
@@ -53,10 +54,12 @@ class HubSettings:
 
     def __init__(self) -> None:
         self.max_topic_levels = 128
+        self.max_wildcard_patterns = 256  # of filters with many levels; 0: any number
         self.route_cache_size = 100_000
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
         self.max_queued_bytes_total = 2048 * 1024 * 1024  # of all sessions; 0: any number
+        self.max_partial_bytes = 256 * 1024 * 1024  # of unfinished packets; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
         self.portion = 500  # waiting messages sent to one client in one turn
@@ -87,7 +90,12 @@ class Hub:
         events.sinks.append(self.stats)
         self.wheel = Wheel()
         self.wheel.tick(now)
-        self.router = Router(self.stats, settings.route_cache_size, settings.max_topic_levels)
+        self.router = Router(
+            self.stats,
+            settings.route_cache_size,
+            settings.max_topic_levels,
+            settings.max_wildcard_patterns,
+        )
         self.retained = Retained(
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
@@ -101,6 +109,7 @@ class Hub:
         self.durable = 0  # the number of the last batch that is safe
         self.sessions: dict[str, Session] = {}
         self.queues = QueueTotal(settings.max_queued_bytes_total)
+        self.partials = PartialPackets(settings.max_partial_bytes)
         self.connected = 0
         self.stopping = False
         self.taken_over = False  # another node has all that this hub had, wills among it

@@ -20,6 +20,7 @@ class Stats:
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
         self.protocol_errors = 0
+        self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0
         self.bytes_sent = 0
         self.packets_received = 0
@@ -40,6 +41,7 @@ class Stats:
         self.store_failures = 0  # how often the store did not take a batch
         self.store_commits = 0
         self.subscriptions_refused = 0
+        self.subscriptions_refused_patterns = 0  # of these: too many patterns of wildcards
         self.wills_published = 0
         self.route_cache_misses = 0
         self.defects = 0  # of ours, that came to light

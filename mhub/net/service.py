@@ -55,6 +55,10 @@ class Turns:
             finally:
                 if not self._loop.epoll.closed:
                     self._reactor.addReader(self)
+                    # The reactor was let go on in the midst of it.  No socket need have anything to
+                    # read: what was put off would wait for the next tick.
+                    if self._loop.hub.unfinished:
+                        self.go_on_soon()
         elif self._loop.turn():
             self.go_on_soon()
 
