@@ -5,6 +5,11 @@
 
 and drop() at any time, for what is over without its acknowledgement.
 
+An acknowledgement that does not belong to the state of its delivery is a Protocol Error: PUBREC or
+PUBCOMP for QoS 1, PUBACK for QoS 2, PUBCOMP before PUBREC.  A second PUBREC does belong to it, as a
+client sends one again that has not seen the PUBREL.  An acknowledgement of nothing is none, either:
+packet ids are used in turn, so what comes late, after a break for one, meets no other delivery.
+
 A delivery takes a place in the window from its PUBLISH on this connection to its end.  After a
 reconnect nothing takes a place until it was sent again: those with PUBREC wait for PUBCOMP, the
 others are in `resend`, and nothing else is sent before they are out.
@@ -15,6 +20,8 @@ Nothing here sends or stores anything: that is the session's.
 from typing import Final
 
 from mhub.core.delivery import Delivery
+from mhub.wire.errors import ProtocolFault
+from mhub.wire.reasons import PROTOCOL_ERROR
 
 MAX_PID: Final = 65535
 
@@ -53,8 +60,10 @@ class Inflight:
         PUBRELs are resent in the order of the PUBRECs [MQTT-4.6.0-4].
         """
         delivery = self.deliveries.get(pid)
-        if delivery is None or delivery.qos != 2:
+        if delivery is None:
             return None
+        if delivery.qos != 2:  # [MQTT-4.3.2-3]
+            raise _wrong("PUBREC", pid, delivery)
         del self.deliveries[pid]
         self.deliveries[pid] = delivery
         delivery.released = True
@@ -63,8 +72,10 @@ class Inflight:
     def end(self, pid: int, qos: int) -> Delivery | None:
         """PUBACK or PUBCOMP: what is over now, if there was such a delivery."""
         delivery = self.deliveries.get(pid)
-        if delivery is None or delivery.qos != qos or (qos == 2 and not delivery.released):
+        if delivery is None:
             return None
+        if delivery.qos != qos or (qos == 2 and not delivery.released):  # [MQTT-4.3.3-5, -6]
+            raise _wrong("PUBACK" if qos == 1 else "PUBCOMP", pid, delivery)
         del self.deliveries[pid]
         if delivery.counted:
             self.outstanding -= 1
@@ -93,7 +104,9 @@ class Inflight:
             if not self.resend:
                 self.resend = None
             delivery = self.deliveries.get(pid)
-            if delivery is not None:
+            # A client that has the message may say so before it comes again; behind the PUBREL it
+            # would be a new one to it [MQTT-4.3.3-6].
+            if delivery is not None and not delivery.released:
                 delivery.counted = True
                 self.outstanding += 1
                 return pid
@@ -104,3 +117,10 @@ class Inflight:
         deliveries = list(self.deliveries.values())
         self.deliveries = {}
         return deliveries
+
+
+def _wrong(kind: str, pid: int, delivery: Delivery) -> ProtocolFault:
+    state = "waits for PUBCOMP" if delivery.released else "has no acknowledgement yet"
+    return ProtocolFault(
+        PROTOCOL_ERROR, f"{kind} for packet id {pid}, a QoS {delivery.qos} message that {state}"
+    )

@@ -216,7 +216,8 @@ class Session(Subscriber):
     def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:
         delivery = self.inflight.release(pid)
         if delivery is None:
-            connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
+            if reason < UNSPECIFIED:  # else the client expects no PUBREL
+                connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
         elif reason >= UNSPECIFIED:  # it is over [MQTT-4.4.0-2]
             self.inflight.drop(pid)
             self._settle(delivery)
