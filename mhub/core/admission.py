@@ -18,7 +18,7 @@ from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
 from mhub.wire.publish import topic_field
-from mhub.wire.topics import check_name, reserved
+from mhub.wire.topics import check_name, check_name_form, reserved
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
@@ -101,6 +101,7 @@ class Admission:
         will = packet.will
         if will is None:
             return
+        check_name_form(will.topic, "will topic")
         allowed = connection.limits
         if will.qos > allowed.max_qos:  # [MQTT-3.2.2-12]
             raise ProtocolFault(reasons.QOS_NOT_SUPPORTED, f"will QoS {will.qos}")

@@ -19,6 +19,7 @@ from mhub.wire.packets import (
 )
 from mhub.wire.primitives import malformed, read_data, read_text, read_u8, read_u16
 from mhub.wire.publish import IN_WILL, PublishProperties, read_properties, will
+from mhub.wire.topics import check_filter_form
 
 
 def frame(data: bytes, pos: int, size: int) -> tuple[int, int]:
@@ -158,8 +159,7 @@ def unsubscribe(data: bytes, pos: int, end: int, version: int) -> Unsubscribe:
         _, pos = properties.read(data, pos, end, properties.IN_UNSUBSCRIBE)
     while pos < end:
         topic_filter, pos = read_text(data, pos, end)
-        if not topic_filter:
-            raise _protocol_error("the topic filter is empty")  # [MQTT-4.7.3-1]
+        check_filter_form(topic_filter)
         packet.filters.append(topic_filter)
     if not packet.filters:
         raise _protocol_error("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2]

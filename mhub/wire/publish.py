@@ -45,6 +45,7 @@ from mhub.wire.reasons import (
     PROTOCOL_ERROR,
     TOPIC_ALIAS_INVALID,
 )
+from mhub.wire.topics import check_name_form
 
 IN_PUBLISH: Final = frozenset(
     {
@@ -209,10 +210,8 @@ def read_properties(
             _, pos = read_data(data, pos, stop)
         else:
             text, pos = read_text(data, pos, stop)
-            if identifier == RESPONSE_TOPIC and (not text or "+" in text or "#" in text):
-                raise ProtocolFault(  # [MQTT-3.3.2-14]
-                    PROTOCOL_ERROR, "the response topic is empty or holds a wildcard"
-                )
+            if identifier == RESPONSE_TOPIC:  # [MQTT-3.3.2-14]
+                check_name_form(text, "response topic")
     found.raw += data[kept_from:stop]
     return found, stop
 

@@ -141,7 +141,11 @@ class Refusals(TestCase):
         will = p.connect("c", 5, will=("w", b"", 2, True))
         self.assertEqual(self.code(will, 5, max_qos=1), 0x9B)
         self.assertEqual(self.code(will, 5, retain_available=False), 0x9A)
-        self.assertEqual(self.code(p.connect("c", 5, will=("w/#", b"")), 5), 0x90)
+        for wrong in ("", "w/#"):
+            will = p.connect("c", 5, will=(wrong, b""))
+            self.assertEqual(self.code(will, 5), 0x81)
+            self.assertEqual(self.code(will, 5, mount_point="m/"), 0x81)
+        self.assertEqual(self.code(p.connect("c", 5, will=("/" * 300, b"")), 5), 0x90)
         self.assertEqual(self.code(p.connect("c", 5, will=("$SYS/x", b"")), 5), 0x87)
 
     def test_no_room_for_a_connack(self) -> None:
