@@ -61,7 +61,8 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     ),
     "max_client_id_length": Key(Integer(1, 65535), "How many characters a client id may have."),
     "max_client_id_length_v31": Key(
-        Integer(1, 65535), "The same for clients of MQTT 3.1, which allows 23."
+        Integer(1, 65535),
+        "The same for clients of MQTT 3.1. Its limit is 23, but many clients never kept to it.",
     ),
     "mount_point": Key(
         Text(check=_is_mount_point, what="the beginning of a topic, without wildcards"),

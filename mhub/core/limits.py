@@ -25,7 +25,7 @@ class Limits:
     client_id_prefix: str = "auto-"
     username_as_client_id: bool = False
     max_client_id_length: int = 65535
-    max_client_id_length_v31: int = 23  # what MQTT 3.1 allows
+    max_client_id_length_v31: int = 65535  # MQTT 3.1 allows 23, its clients never kept to it
     mount_point: str = ""
 
     # What MQTT offers here

@@ -7,6 +7,7 @@ ProtocolFault: no byte string leads to anything else.
 from mhub.wire import properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import (
+    CONNECT,
     V5,
     V31,
     V311,
@@ -42,6 +43,15 @@ def frame(data: bytes, pos: int, size: int) -> tuple[int, int]:
     return 0, 0
 
 
+def may_be_connect(first: int) -> bool:
+    """Whether a connection may begin with this byte.
+
+    MQTT 3.1 has no use for the flags of a CONNECT, and does not ask for zeros.  Only 0x16 is taken:
+    a TLS handshake begins so.
+    """
+    return first >> 4 == CONNECT and first != 0x16
+
+
 def _done(pos: int, end: int) -> None:
     if pos != end:
         raise malformed("the packet is longer than its content")
@@ -67,7 +77,8 @@ def connect_version(data: bytes, pos: int, end: int) -> tuple[int, int]:
 def connect(data: bytes, pos: int, end: int, version: int) -> Connect:
     """A CONNECT from behind its protocol level."""
     flags, pos = read_u8(data, pos, end)
-    if flags & 1:
+    lenient = version == V31
+    if flags & 1 and not lenient:
         raise malformed("the reserved CONNECT flag is set")  # [MQTT-3.1.2-3]
     packet = Connect(version)
     packet.clean = flags & 0x02 != 0
@@ -79,7 +90,6 @@ def connect(data: bytes, pos: int, end: int, version: int) -> Connect:
     packet.client_id, pos = read_text(data, pos, end)
     pos = _connect_will(packet, flags, data, pos, end)
     # In MQTT 3.1 the packet's length overrules the flags: the strings may be missing.
-    lenient = version == V31
     if flags & 0x80 and not (lenient and pos == end):
         packet.username, pos = read_text(data, pos, end)
     if flags & 0x40:
@@ -93,7 +103,8 @@ def connect(data: bytes, pos: int, end: int, version: int) -> Connect:
 
 def _connect_will(packet: Connect, flags: int, data: bytes, pos: int, end: int) -> int:
     if not flags & 0x04:
-        if flags & 0x38:  # [MQTT-3.1.2-11, MQTT-3.1.2-13]
+        # [MQTT-3.1.2-11, MQTT-3.1.2-13]; MQTT 3.1 disregards them.
+        if flags & 0x38 and packet.version != V31:
             raise malformed("will QoS or will retain without a will")
         return pos
     qos = flags >> 3 & 3
@@ -140,6 +151,8 @@ def subscribe(data: bytes, pos: int, end: int, version: int) -> Subscribe:
     while pos < end:
         topic_filter, pos = read_text(data, pos, end)
         options, pos = read_u8(data, pos, end)
+        if version == V31:
+            options &= 3  # "the upper 6 bits of this byte are not used"
         if options & 3 == 3:
             raise _protocol_error("a subscription asks for QoS 3")
         if options & (0xC0 if version == V5 else 0xFC):  # [MQTT-3.8.3-5]

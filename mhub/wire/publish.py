@@ -116,7 +116,7 @@ def decode(
     qos = first >> 1 & 3
     if qos == 3:
         raise malformed("QoS 3 does not exist")  # [MQTT-3.3.1-4]
-    if qos == 0 and first & 0x08:
+    if qos == 0 and first & 0x08 and version != 3:  # in MQTT 3.1 it has no meaning there
         raise malformed("DUP is set on a QoS 0 message")  # [MQTT-3.3.1-2]
     if pos + 2 > end:
         raise malformed("PUBLISH without a topic name")

@@ -61,8 +61,10 @@ class ClientIds(TestCase):
         self.check(0, "x" * 30, 4, max_client_id_length=30)
         self.check(2, "x" * 31, 4, max_client_id_length=30)
         self.check(0x85, "x" * 31, 5, max_client_id_length=30)
-        self.check(0, "x" * 23, 3)
-        self.check(2, "x" * 24, 3)
+        self.check(0, "x" * 24, 3)
+        self.check(0, "x" * 23, 3, max_client_id_length_v31=23)
+        self.check(2, "x" * 24, 3, max_client_id_length_v31=23)
+        self.check(0, "x" * 24, 4, max_client_id_length_v31=23)
 
     def test_the_user_name_as_client_id(self) -> None:
         world = World(username_as_client_id=True)
