@@ -59,13 +59,13 @@ class Admission:
 
     def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         allowed = connection.limits
-        version, pos = decode.connect_version(data, body, end)
-        if version == 0:  # [MQTT-3.1.2-2]
-            connection.write(encode.connack_v3(False, reasons.V3_UNACCEPTABLE_VERSION))
-            self._tell(connection, reasons.UNSUPPORTED_VERSION, "unknown protocol level")
-            connection.close(reasons.UNSUPPORTED_VERSION, "")
-            return
+        version, known, pos = decode.connect_version(data, body, end)
         connection.version = version
+        if not known:  # [MQTT-3.1.2-2]
+            connection.max_packet_out = SHORTEST_CONNACK
+            raise ProtocolFault(
+                reasons.UNSUPPORTED_VERSION, f"unknown protocol level {data[pos - 1]}"
+            )
         if version not in allowed.versions:
             raise ProtocolFault(
                 reasons.UNSUPPORTED_VERSION,

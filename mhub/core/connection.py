@@ -255,7 +255,7 @@ class Connection(Waiter):
             if self.state == NEW:
                 if kind != kinds.CONNECT:
                     raise self._not_connect(first)
-                version, _ = decode.connect_version(data, body, end)
+                version, _, _ = decode.connect_version(data, body, end)
             # MQTT 3.1 sets DUP on what it repeats, and has no use for the others.
             if version != V31:
                 raise malformed(f"wrong flags in {kinds.NAMES[kind]}")

@@ -61,14 +61,22 @@ def _protocol_error(text: str) -> ProtocolFault:
     return ProtocolFault(reasons.PROTOCOL_ERROR, text)
 
 
-def connect_version(data: bytes, pos: int, end: int) -> tuple[int, int]:
-    """The protocol version of a CONNECT, and the position behind it; 0 for one unknown here."""
+def connect_version(data: bytes, pos: int, end: int) -> tuple[int, bool, int]:
+    """The version of a CONNECT, whether it is spoken here, and the position behind it.
+
+    One that is not is answered in the form of V5, if it is above that, and else of V311.
+    """
     name, pos = read_data(data, pos, end)
     level, pos = read_u8(data, pos, end)
     if name == b"MQTT":
-        return (level if level in (V311, V5) else 0), pos
+        if level == V311 or level == V5:
+            return level, True, pos
+        # Bridges of Mosquitto set the highest bit, and try without it after a 0x01 of 3.1.1.
+        if level > V5 and level != 0x80 | V31 and level != 0x80 | V311:
+            return V5, False, pos
+        return V311, False, pos
     if name == b"MQIsdp":
-        return (level if level == V31 else 0), pos
+        return (V31, True, pos) if level == V31 else (V311, False, pos)
     raise ProtocolFault(  # [MQTT-3.1.2-1]
         reasons.UNSUPPORTED_VERSION, f"protocol name {name[:12]!r} is not MQTT"
     )

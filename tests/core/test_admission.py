@@ -124,10 +124,20 @@ class Refusals(TestCase):
         self.assertEqual(self.code(p.connect("c", 3), 3, versions=(4, 5)), 1)
 
     def test_an_unknown_version(self) -> None:
-        """[MQTT-3.1.2-2]: in the words of 3.1.1, as nobody knows those of the future."""
-        for level in (0, 3, 6, 255):
-            data = p.frame(0x10, p.utf8("MQTT") + bytes([level]) + b"anything")
-            self.assertEqual(self.code(data, 4), 1)
+        """[MQTT-3.1.2-2]: in the form of 3.1.1 up to 5, in that of 5 above; shortly."""
+        for name, level, version, code in (
+            ("MQTT", 0, 4, 1),
+            ("MQTT", 3, 4, 1),
+            ("MQTT", 0x84, 4, 1),
+            ("MQIsdp", 4, 4, 1),
+            ("MQIsdp", 6, 4, 1),
+            ("MQTT", 6, 5, 0x84),
+            ("MQTT", 255, 5, 0x84),
+        ):
+            data = p.frame(0x10, p.utf8(name) + bytes([level]) + b"anything")
+            packet = answer(data, version)
+            assert packet is not None
+            self.assertEqual((packet.reason, packet.props), (code, []), (name, level))
 
     def test_another_protocol(self) -> None:
         """[MQTT-3.1.2-1]"""
