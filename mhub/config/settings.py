@@ -161,6 +161,12 @@ class ListenerSettings:
     max_connections: int = setting(
         Integer(0), 0, "How many clients may be connected here; 0 is any number."
     )
+    max_sessions: int = setting(
+        Integer(0),
+        0,
+        "How many sessions there may be of clients that were connected here last; beyond, no new"
+        " one is made here. 0 is any number.",
+    )
     proxy_protocol: bool = setting(
         Boolean(),
         False,

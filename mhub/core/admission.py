@@ -107,6 +107,12 @@ class Admission:
             raise ProtocolFault(reasons.QOS_NOT_SUPPORTED, f"will QoS {will.qos}")
         if will.retain and not allowed.retain_available:  # [MQTT-3.2.2-13]
             raise ProtocolFault(reasons.RETAIN_NOT_SUPPORTED, "a retained will")
+        most = allowed.message_size_limit
+        if most and len(will.payload) > most:
+            self.hub.stats.publish_refused_size += 1
+            raise ProtocolFault(
+                reasons.PACKET_TOO_LARGE, f"a will of {len(will.payload)} bytes, {most} are allowed"
+            )
         if allowed.mount_point:
             will.topic = allowed.mount_point + will.topic
             will.topic_data = will.topic.encode("utf-8")
@@ -179,6 +185,7 @@ class Admission:
         if allowed.username_as_client_id and username:
             packet.client_id = username
         client_id, assigned = self._client_id(connection, packet)
+        hub.check_session_room(connection, client_id)
         keepalive_s = packet.keepalive_s
         if keepalive_s > allowed.max_keepalive_s or (
             keepalive_s == 0 and not allowed.allow_keepalive_off

@@ -426,6 +426,8 @@ class Connection(Waiter):
             reason = 0
         if reason >= reasons.UNSPECIFIED and self.problem_info:
             text = reasons.name(reason)
+            if reason == reasons.IMPLEMENTATION_SPECIFIC:  # the one limit that has no code
+                text = f"the payload has more than {self.limits.message_size_limit} bytes"
             frame = encode.ack_explained(kind, pid, reason, text, self.max_packet_out)
         else:
             frame = encode.ack(kind, pid, reason)

@@ -57,6 +57,7 @@ class Session(Subscriber):
         self.hub = hub
         self.limits = allowed
         self.username = ""
+        self.counted_at = ""  # the listener among whose sessions it counts
         self.listener = ""  # where it was connected last, and
         self.mount = ""  # that listener's mount point
         self.connection: Connection | None = None
@@ -147,7 +148,7 @@ class Session(Subscriber):
         if connection is None or connection.blocked or connection.output_held_until:
             return False
         inflight = self.inflight
-        has_place = inflight.outstanding < inflight.window
+        has_place = inflight.has_place()
         if inflight.resend is not None:
             return has_place
         replay = self.replay
@@ -375,7 +376,7 @@ class Session(Subscriber):
             if not queue.at_hand:
                 self.end_queue()
                 return
-            if inflight.outstanding >= inflight.window and not queue.begins_with_qos0():
+            if not inflight.has_place() and not queue.begins_with_qos0():
                 return
             most -= 1
             self.hub.work += 1

@@ -160,6 +160,13 @@ class Refusals(TestCase):
         self.assertEqual(self.code(p.connect("c", 5, will=("/" * 300, b"")), 5), 0x90)
         self.assertEqual(self.code(p.connect("c", 5, will=("$SYS/x", b"")), 5), 0x87)
 
+    def test_a_will_that_is_too_long(self) -> None:
+        will = p.connect("c", 5, will=("w", b"x" * 11))
+        self.assertEqual(self.code(will, 5, message_size_limit=10), 0x95)
+        self.assertEqual(self.code(will, 5, message_size_limit=11), 0)
+        will = p.connect("c", 4, will=("w", b"x" * 11))
+        self.assertIsNone(self.code(will, 4, message_size_limit=10))
+
     def test_no_room_for_a_connack(self) -> None:
         """[MQTT-3.1.2-24]: then nothing may be sent that is longer, and no session is touched."""
         for size in range(1, 16):
@@ -306,3 +313,68 @@ class Exchanges(TestCase):
         plain = World().client("c", 5)
         plain.send(p.auth(0x19, [(Prop.AUTH_METHOD, "echo")]))
         self.assertEqual(plain.next("DISCONNECT").reason, 0x82)
+
+
+class SessionCaps(TestCase):
+    """max_sessions, of the broker and of a listener: no new ones beyond, old ones as ever."""
+
+    def join(self, world: World, client_id: str, listener: str = "l", **connect: Any) -> Packet:
+        version = connect.pop("version", 4)
+        client = world.open(version)
+        client.connection.listener = listener
+        client.send(p.connect(client_id, version, **connect))
+        self.client = client
+        return client.next("CONNACK")
+
+    def test_a_new_session_is_refused(self) -> None:
+        world = World(max_sessions=2)
+        self.join(world, "a")
+        self.join(world, "b", clean=False)
+        self.client.lose()
+        self.assertEqual(self.join(world, "c").reason, 3)
+        self.assertEqual(self.join(world, "c", version=5).reason, 0x97)
+        self.assertEqual(self.join(world, "", version=5).reason, 0x97)
+        self.assertEqual(world.stats.sessions_refused, 3)
+        self.assertEqual({*world.hub.sessions}, {"a", "b"})
+
+    def test_who_has_one_gets_it(self) -> None:
+        """Connected or not, clean or not."""
+        world = World(max_sessions=2)
+        self.join(world, "a")
+        self.join(world, "b", clean=False)
+        self.client.lose()
+        for clean in (False, True):
+            self.assertEqual(self.join(world, "b", clean=clean).reason, 0)
+        self.assertEqual(self.join(world, "a", clean=False).reason, 0)
+        self.assertEqual(world.stats.sessions_refused, 0)
+
+    def test_one_that_has_ended_makes_room(self) -> None:
+        world = World(max_sessions=1)
+        self.join(world, "a")
+        self.client.lose()
+        self.assertEqual(self.join(world, "b").reason, 0)
+
+    def test_a_listener_counts_its_own(self) -> None:
+        world = World(max_listener_sessions=1)
+        self.join(world, "a", "one", clean=False)
+        first = self.client
+        self.assertEqual(self.join(world, "b", "one").reason, 3)
+        self.assertEqual(self.join(world, "b", "two").reason, 0)
+        self.assertEqual(self.join(world, "c", "two").reason, 3)
+        first.lose()
+        self.assertEqual(self.join(world, "c", "one").reason, 3)
+        self.assertEqual(self.join(world, "a", "two", clean=False).reason, 0)  # it moves
+        self.assertEqual(world.hub.sessions_at, {"one": 0, "two": 2})
+        self.assertEqual(self.join(world, "c", "one").reason, 0)
+
+    def test_counts_are_right_after_any_of_them_ended(self) -> None:
+        world = World()
+        for number in range(9):
+            self.join(world, f"c{number % 4}", f"l{number % 3}", clean=number % 2 == 0)
+        counted = dict.fromkeys(("l0", "l1", "l2"), 0)
+        for session in world.hub.sessions.values():
+            counted[session.listener] += 1
+        self.assertEqual(world.hub.sessions_at, counted)
+        for session in list(world.hub.sessions.values()):
+            world.hub.end_session(session)
+        self.assertEqual({*world.hub.sessions_at.values()}, {0})

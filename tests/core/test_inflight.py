@@ -66,6 +66,64 @@ class Window(SubscriberCase):
         self.assertEqual(self.world.stats.protocol_errors, 0)
 
 
+class Bytes(SubscriberCase):
+    """max_inflight_bytes: how much payload is on its way."""
+
+    def test_the_next_waits_once_it_is_reached(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(*range(5), size=50)
+        first, second = self.subscriber.take()
+        self.assertEqual(self.queued(), [2, 3, 4])
+        self.subscriber.send(p.puback(first.pid or 0))
+        self.assertEqual(self.numbers(), [2])
+        self.subscriber.send(p.puback(second.pid or 0))
+        self.assertEqual(self.numbers(), [3])
+
+    def test_one_that_is_larger_goes_alone(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(0, size=500)
+        self.publish(1, qos=2)
+        (large,) = self.subscriber.take()
+        self.subscriber.send(p.puback(large.pid or 0))
+        self.assertEqual(self.numbers(), [1])
+
+    def test_qos_0_does_not_count(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(0, 1, size=500, qos=0)
+        self.publish(2, size=100)
+        self.publish(3, size=500, qos=0)
+        self.publish(4)
+        self.assertEqual(self.numbers(), [0, 1, 2, 3])
+
+    def test_a_qos_2_delivery_counts_until_pubcomp(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(0, 1, size=100, qos=2)
+        pid = self.subscriber.next("PUBLISH").pid or 0
+        self.subscriber.send(p.pubrec(pid))
+        self.assertEqual([packet.type for packet in self.subscriber.take()], ["PUBREL"])
+        self.subscriber.send(p.pubcomp(pid))
+        self.assertEqual(self.numbers(), [1])
+
+    def test_after_a_break_it_counts_anew(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(*range(4), size=50)
+        self.away()
+        client = self.back()
+        seen = []
+        for count in (2, 1, 1, 0):
+            packets = client.take()
+            self.assertEqual(len(packets), count)
+            seen += packets
+            client.send(p.puback(seen.pop(0).pid or 0))
+        self.assertEqual(client.session.inflight.outstanding_bytes, 0)
+
+    def test_it_is_that_of_the_listener_where_the_client_is(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.away()
+        self.publish(*range(4), size=100)
+        self.assertEqual(self.numbers(self.back(limits={"max_inflight_bytes": 0})), [0, 1, 2, 3])
+
+
 class WrongKind(SubscriberCase):
     """Acknowledgements that do not belong to their delivery end the connection, and only that."""
 
