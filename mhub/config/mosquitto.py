@@ -45,7 +45,7 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "further certificates by server name: `listeners.tls.sni`",
     ),
     "keyfile": (("listeners.tls.key",), "without a passphrase"),
-    "cafile": (("listeners.tls.ca",), ""),
+    "cafile": (("listeners.tls.ca",), "it completes the broker's own chain, too"),
     "capath": (("listeners.tls.ca",), "one file with all the certificates"),
     "crlfile": (("listeners.tls.crl",), ""),
     "require_certificate": (

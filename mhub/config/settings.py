@@ -99,7 +99,9 @@ class TlsSettings:
     ca: str = setting(
         FilePath(),
         "",
-        "The authorities that client certificates must come from, in one PEM file.",
+        "The authorities that client certificates must come from, in one PEM file. Those between"
+        " the broker's own certificates and their root are sent to clients, if the files of these"
+        " certificates do not have them.",
         shown="none; needed when clients are asked for certificates",
     )
     crl: str = setting(
