@@ -111,6 +111,7 @@ def hub_settings(settings: Settings) -> HubSettings:
     wanted = HubSettings()
     wanted.version = __version__
     wanted.route_cache_size = settings.broker.route_cache_size
+    wanted.max_sessions = settings.broker.max_sessions
     wanted.max_retained_messages = settings.broker.max_retained_messages
     wanted.max_retained_bytes = settings.broker.max_retained_bytes
     wanted.max_queued_bytes_total = settings.broker.max_queued_bytes_total

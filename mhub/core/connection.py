@@ -53,7 +53,8 @@ PENDING: Final = 5
 HALTED: Final = WAITING
 """From this state on, what the client sends is put off."""
 
-# Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
+# Fixed-header flags that each packet type must have, since MQTT 3.1.1; -1: PUBLISH, which uses
+# them [MQTT-2.2.2-2].
 FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
 
 UNREAD_BYTES: Final = 64 * 1024
@@ -252,7 +253,7 @@ class Connection(Waiter):
 
     def _check_length(self, data: bytes, pos: int, body: int, end: int) -> None:
         """What is asked of a longer packet before it is waited for."""
-        if self.state == NEW and data[pos] != 0x10:
+        if self.state == NEW and not decode.may_be_connect(data[pos]):
             raise self._not_connect(data[pos])
         most = self.max_packet_in
         if data[pos] >> 4 != kinds.PUBLISH:
@@ -275,10 +276,13 @@ class Connection(Waiter):
         kind = first >> 4
         self.hub.stats.packets_received += 1
         if first & 0x0F != FLAGS[kind] and kind != kinds.PUBLISH:
+            version = self.version
             if self.state == NEW:
-                raise self._not_connect(first)
-            # MQTT 3.1 sets DUP on what it repeats.
-            if self.version != V31 or first & 0x07 != 2 or FLAGS[kind] != 2:
+                if kind != kinds.CONNECT:
+                    raise self._not_connect(first)
+                version, _, _ = decode.connect_version(data, body, end)
+            # MQTT 3.1 sets DUP on what it repeats, and has no use for the others.
+            if version != V31:
                 raise malformed(f"wrong flags in {kinds.NAMES[kind]}")
         if self.state == NEW:
             if kind != kinds.CONNECT:  # [MQTT-3.1.0-1]
@@ -447,6 +451,8 @@ class Connection(Waiter):
             reason = 0
         if reason >= reasons.UNSPECIFIED and self.problem_info:
             text = reasons.name(reason)
+            if reason == reasons.IMPLEMENTATION_SPECIFIC:  # the one limit that has no code
+                text = f"the payload has more than {self.limits.message_size_limit} bytes"
             frame = encode.ack_explained(kind, pid, reason, text, self.max_packet_out)
         else:
             frame = encode.ack(kind, pid, reason)

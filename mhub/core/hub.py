@@ -21,6 +21,7 @@ from mhub.core.admission import Admission
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
 from mhub.core.events import DROPPED, LIMITED, Events
+from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
@@ -40,6 +41,7 @@ from mhub.core.subscribing import Subscribing, remount
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
 from mhub.wire import reasons
+from mhub.wire.errors import ProtocolFault
 from mhub.wire.publish import Publish
 from mhub.wire.topics import reserved
 
@@ -56,6 +58,7 @@ class HubSettings:
         self.max_topic_levels = 128
         self.max_wildcard_patterns = 256  # of filters with many levels; 0: any number
         self.route_cache_size = 100_000
+        self.max_sessions = 0  # 0: any number
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
         self.max_queued_bytes_total = 2048 * 1024 * 1024  # of all sessions; 0: any number
@@ -108,6 +111,8 @@ class Hub:
         self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
         self.sessions: dict[str, Session] = {}
+        self.max_sessions = settings.max_sessions
+        self.sessions_at: dict[str, int] = {}  # how many, by the listener they came to last
         self.queues = QueueTotal(settings.max_queued_bytes_total)
         self.partials = PartialPackets(settings.max_partial_bytes)
         self.connected = 0
@@ -425,6 +430,8 @@ class Hub:
             session.reset_state()
             connection.untold = True
         session.limits = connection.limits
+        self.count_at(session, connection.principal.listener)
+        session.inflight.window_bytes = connection.limits.max_inflight_bytes or UNLIMITED_BYTES
         if session.namespace is not connection.namespace:
             remount(session, connection.namespace)
         self.set_principal(session, connection.principal)
@@ -453,6 +460,29 @@ class Hub:
         if self.peers is not None:
             session.inflight.last_pid = self.peers.first_pid(client_id)
         return session
+
+    def check_session_room(self, connection: Connection, client_id: str) -> None:
+        """Refuse to make a session, if there are enough; whoever has one always gets it."""
+        if client_id in self.sessions:
+            return
+        allowed = connection.limits.max_listener_sessions
+        if self.max_sessions and len(self.sessions) >= self.max_sessions:
+            text = f"there are {self.max_sessions} sessions, as many as may be"
+        elif allowed and self.sessions_at.get(connection.principal.listener, 0) >= allowed:
+            text = f"the listener has {allowed} sessions, as many as may be"
+        else:
+            return
+        if self.peers is None or not self.peers.has_session(client_id):
+            self.stats.sessions_refused += 1
+            raise ProtocolFault(reasons.QUOTA_EXCEEDED, text)
+
+    def count_at(self, session: Session, listener: str) -> None:
+        """A session is among those of a listener; "": it is over."""
+        if session.counted_at != listener:
+            for name, change in ((session.counted_at, -1), (listener, 1)):
+                if name:
+                    self.sessions_at[name] = self.sessions_at.get(name, 0) + change
+            session.counted_at = listener
 
     def detach(self, connection: Connection) -> None:
         """A connection has ended; the session goes on for as long as it may."""
@@ -503,6 +533,7 @@ class Hub:
         redistribute(session, None, True)
         session.forget_queue()
         session.lose_state(False)
+        self.count_at(session, "")
         if session.sid:
             self.require_journal().ended(session)
         if self.sessions.get(session.client_id) is session:

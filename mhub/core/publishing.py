@@ -54,6 +54,9 @@ class Publishing:
         if reason:
             stats.publish_refused += 1
             hub.events.denied(connection, events.PUBLISH, message.topic, reason)
+        elif allowed.message_size_limit and len(message.payload) > allowed.message_size_limit:
+            stats.publish_refused_size += 1
+            reason = reasons.IMPLEMENTATION_SPECIFIC
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
         elif not hub.publish(message, route):

@@ -50,6 +50,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         session.last_seq = stored.last_seq
         session.state_lost = STATE_LOST + session.client_id in contents.notes
         _put(hub, session)
+        hub.count_at(session, session.principal.listener)
         if hub.peers is not None and hub.peers.table.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)

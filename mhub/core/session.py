@@ -59,6 +59,7 @@ class Session(Subscriber):
         super().__init__(client_id)
         self.hub = hub
         self.limits = allowed
+        self.counted_at = ""  # the listener among whose sessions it counts
         self.namespace: Namespace | None = None  # of the last connection; None: all topics
         self.connection: Connection | None = None
         self.subscriptions: dict[str, Subscription] = {}
@@ -150,7 +151,7 @@ class Session(Subscriber):
         if connection is None or connection.blocked or connection.output_held_until:
             return False
         inflight = self.inflight
-        has_place = inflight.outstanding < inflight.window
+        has_place = inflight.has_place()
         if inflight.resend is not None:
             return has_place
         replay = self.replay
@@ -236,7 +237,8 @@ class Session(Subscriber):
     def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:
         delivery = self.inflight.release(pid)
         if delivery is None:
-            connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
+            if reason < UNSPECIFIED:  # else the client expects no PUBREL
+                connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
         elif reason >= UNSPECIFIED:  # it is over [MQTT-4.4.0-2]
             self.inflight.drop(pid)
             self._settle(delivery)
@@ -398,7 +400,7 @@ class Session(Subscriber):
             if not queue.at_hand:
                 self.end_queue()
                 return
-            if inflight.outstanding >= inflight.window and not queue.begins_with_qos0():
+            if not inflight.has_place() and not queue.begins_with_qos0():
                 return
             most -= 1
             self.hub.work += 1

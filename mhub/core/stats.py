@@ -11,6 +11,7 @@ class Stats:
     def __init__(self) -> None:
         self.connections_accepted = 0
         self.connections_refused = 0  # by CONNACK, or for want of a CONNECT
+        self.sessions_refused = 0  # by CONNACK, as there were enough
         self.connections_rejected = 0  # before MQTT: limits, strangers on the port
         self.accept_failures = 0  # the system gave a listener no connection
         self.clients_maximum = 0
@@ -30,6 +31,7 @@ class Stats:
         self.publish_bytes_received = 0
         self.publish_bytes_sent = 0
         self.publish_refused = 0  # not authorized
+        self.publish_refused_size = 0  # the payload was longer than the listener allows
         self.publish_refused_peer = 0  # the queue for a peer was at its bound
         self.dropped_queue_full = 0  # a session's queue was at its bound
         self.dropped_offline = 0  # QoS 0 for a session without connection

@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from mhub.core.connection import NEW, Connection
 from mhub.core.hub import Hub
 from mhub.core.limits import Limits
+from mhub.wire.decode import may_be_connect
 
 READ_SIZE: Final = 64 * 1024
 EVENTS_PER_TURN: Final = 256
@@ -120,7 +121,11 @@ class Link:
             return  # it has not heard our last words yet
         elif self.layers is not None:
             self._climb(data, now)
-        elif self.connection.state == NEW and data[0] != 0x10 and self.connection.partial is None:
+        elif (
+            self.connection.state == NEW
+            and not may_be_connect(data[0])
+            and self.connection.partial is None
+        ):
             self._stranger(data)
         else:
             self.connection.receive(data, now)
@@ -151,7 +156,7 @@ class Link:
         """Bytes that have passed all layers, to the core."""
         connection = self.connection
         if connection.state == NEW and connection.partial is None:
-            if data[0] != 0x10:
+            if not may_be_connect(data[0]):
                 self._stranger(data)
                 return
             if self.layers is not None:
