@@ -14,11 +14,11 @@ import secrets
 import signal
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import deferLater
 from twisted.python import usage
 
 from mhub import __version__, build
@@ -26,7 +26,6 @@ from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
-from mhub.control.connection import Command, Say
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.hub import Hub, HubSettings
@@ -37,46 +36,11 @@ from mhub.net.listen import ListenError
 from mhub.net.report import Report
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
+from mhub.operations.contract import ListenerStatus, Say
+from mhub.operations.operations import Operations
 from mhub.store.contract import Store, StoreBroken, StoreTaken
 from mhub.store.make import make_shared, make_store
 from mhub.store.writer import StoreWriter
-
-
-class Commands:
-    """What can be asked of a running broker on its control socket."""
-
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-
-    def table(self) -> dict[str, Command]:
-        return {
-            "cluster-status": self._status,
-            "cluster-leave": self._leave,
-            "cluster-forget": self._forget,
-        }
-
-    def _cluster(self) -> ClusterService:
-        cluster = self._broker.cluster
-        if cluster is None:
-            raise ControlError("this broker is not part of a cluster")
-        return cluster
-
-    def _status(self, arguments: dict[str, object], say: Say) -> object:
-        return self._cluster().status()
-
-    def _leave(self, arguments: dict[str, object], say: Say) -> object:
-        self._cluster()
-        return self._broker.leave(say)
-
-    def _forget(self, arguments: dict[str, object], say: Say) -> object:
-        name = str(arguments.get("node", ""))
-        try:
-            result = self._cluster().forget(name)
-        except ClusterError as error:
-            raise ControlError(str(error)) from error
-        if result is None:
-            raise ControlError(f'there is no node "{name}"; `mhub cluster status` lists them')
-        return result
 
 
 class Options(usage.Options):
@@ -136,11 +100,15 @@ class Broker(MultiService):
                 self._limits_of,
                 self.net.wake,
             )
+        self.store_name = settings.store.kind
+        self.operations = Operations(
+            self.hub, self, time.monotonic, lambda: deferLater(reactor, 0.0)
+        )
         if settings.control.path:
             ControlService(
                 settings.control.path,
                 settings.control.mode,
-                Commands(self).table(),
+                self.operations,
                 reactor,
                 required=settings.control.required,
             ).setServiceParent(self)
@@ -148,8 +116,10 @@ class Broker(MultiService):
         self.failovers: Failovers | None = None
         self._gives_up = False
         if settings.store.kind != "memory":
+            store = self._make_store()
+            self.store_name = store.name
             self.writer = StoreWriter(
-                self._make_store(),
+                store,
                 self.hub,
                 reactor,
                 time.monotonic,
@@ -271,8 +241,26 @@ class Broker(MultiService):
         signal.signal(signal.SIGTERM, self._on_stop)
         signal.signal(signal.SIGINT, self._on_stop)
 
-    async def leave(self, say: Callable[[str], None]) -> object:
-        """Out of the cluster for good, and stop."""
+    # What operations need of it
+
+    def state(self) -> str:
+        if self.hub.stopping or self._gives_up:
+            return "stopping"
+        if self.hub.redirect is not None:
+            return "leaving"
+        return "running" if self.net.is_open else "starting"
+
+    def listeners(self) -> list[ListenerStatus]:
+        return self.net.listeners()
+
+    def open_connections(self) -> int:
+        return len(self.net.loop.links)
+
+    def settle(self) -> None:
+        self.hub.flush()
+        self.net.wake()
+
+    async def leave(self, say: Say) -> dict[str, int]:
         cluster = self.cluster
         assert cluster is not None
         self.net.close_listeners()

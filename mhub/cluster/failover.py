@@ -31,6 +31,7 @@ from mhub.core.connection import Connection
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
+from mhub.core.session import Session
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
 from mhub.store.contract import SharedStore, StoreBroken, StoreError, StoreTaken
@@ -57,6 +58,8 @@ class Silent:
     def refused(self, connection: Connection, reason: int, text: str) -> None: ...
 
     def disconnected(self, connection: Connection, reason: int, text: str) -> None: ...
+
+    def kicked(self, session: Session, forgotten: bool) -> None: ...
 
     def crashed(self, what: str, error: Exception) -> None:
         self._log.failure(

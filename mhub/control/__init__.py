@@ -1,13 +1,15 @@
 """The control socket: how tools on the same machine talk with a running broker.
 
-    mhub cluster ... -> command -> client -> Unix socket -> server -> what the broker registered
+    mhub status ... -> command -> client -> Unix socket -> server, site, app -> mhub.operations
 
-contract    the lines that cross the socket, their bounds, and the error that both sides know
-server      the service that listens; a broker gives it a function for each command
-connection  what a client of it asks and is answered
-client      one call, blocking, for command lines; needs no reactor
+contract    what crosses the socket, its bounds, and the error that both sides know
+server      the service that listens: the file, its permissions, new connections
+site        the connections: how many, how long a request may be, how long all takes
+app         which request is which operation
+answer      what is written of an answer, as its client takes it
+client      one call, blocking, for command lines; needs no reactor and no HTTP library
 command     `mhub cluster status|leave|forget`
 status      how `mhub cluster status` looks
 
-The socket is as open as its file: who may write to it may use every command.
+The socket is as open as its file: who may write to it may use every operation.
 """

@@ -128,6 +128,7 @@ class Connection(Waiter):
         self.state = NEW
         self.session: Session | None = None
         self.client_id = ""
+        self.connected_at = 0.0  # when it got its session
         self.received_at = now
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size

@@ -355,6 +355,7 @@ class Hub:
             session.will.due_at = 0.0
         self.wheel.disarm(session)
         connection.session = session
+        connection.connected_at = self.now
         self.connected += 1
         self._regroup(session)
         if self.connected > self.stats.clients_maximum:
@@ -423,6 +424,16 @@ class Hub:
             del self.sessions[session.client_id]
         if self.peers is not None:
             self.peers.neighbours.ended(session)
+
+    def kick(self, session: Session, forget: bool) -> None:
+        """An operator sends a client away; `forget`: its session goes, too."""
+        self.stats.clients_kicked += 1
+        self.events.kicked(session, forget)
+        if session.connection is not None:
+            session.connection.fail(reasons.ADMINISTRATIVE_ACTION, "closed by an operator")
+        # It may have ended with its connection, or by what its will brought about.
+        if forget and self.sessions.get(session.client_id) is session:
+            self.end_session(session)
 
     # The end
 

@@ -41,6 +41,9 @@ class Events(Protocol):
 
     def disconnected(self, connection: "Connection", reason: int, text: str) -> None: ...
 
+    def kicked(self, session: "Session", forgotten: bool) -> None:
+        """An operator sends a client away; its connection, if it has one, is still there."""
+
     def crashed(self, what: str, error: Exception) -> None:
         """A defect of ours came to light; what it hit was closed, everything else goes on."""
 

@@ -8,6 +8,7 @@ class Stats:
         self.connections_rejected = 0  # before MQTT: limits, strangers on the port
         self.clients_maximum = 0
         self.sessions_taken_over = 0
+        self.clients_kicked = 0  # by an operator
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
         self.protocol_errors = 0

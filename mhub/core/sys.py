@@ -100,6 +100,7 @@ class SysTopics:
             "connections/accepted": str(stats.connections_accepted),
             "connections/refused": str(stats.connections_refused),
             "connections/rejected": str(stats.connections_rejected),
+            "connections/kicked": str(stats.clients_kicked),
             "connections/keepalive_timeouts": str(stats.keepalive_timeouts),
             "connections/protocol_errors": str(stats.protocol_errors),
         }

@@ -10,6 +10,7 @@ from twisted.python.failure import Failure
 
 from mhub.config import ListenerSettings
 from mhub.core.connection import Connection
+from mhub.core.session import Session
 from mhub.log import logger
 from mhub.net import sniff
 from mhub.net.loop import Acceptor
@@ -49,6 +50,15 @@ class Report:
             peer=connection.peer,
             reason=reasons.name(reason) if reason else "by itself",
             text=f" ({text})" if text else "",
+        )
+
+    def kicked(self, session: Session, forgotten: bool) -> None:
+        connection = session.connection
+        self._log.info(
+            "{client!r}{peer} kicked by an operator{forgotten}",
+            client=session.client_id,
+            peer=f" from {connection.peer}" if connection is not None else "",
+            forgotten=", its session deleted" if forgotten else "",
         )
 
     def crashed(self, what: str, error: Exception) -> None:

@@ -6,6 +6,7 @@ from unittest import TestCase
 from mhub.core.connection import CLOSED, Connection
 from mhub.core.hub import SWEEP_S, Hub, HubSettings
 from mhub.core.limits import NEVER, Limits
+from mhub.core.session import Session
 from mhub.wire import reasons
 from tests.core.world import START, Client, Outlet, World
 from tests.helpers import packets as p
@@ -395,6 +396,7 @@ class Defects(TestCase):
             def connected(self, connection: Connection) -> None: ...
             def refused(self, connection: Connection, reason: int, text: str) -> None: ...
             def disconnected(self, connection: Connection, reason: int, text: str) -> None: ...
+            def kicked(self, session: Session, forgotten: bool) -> None: ...
 
             def crashed(self, what: str, error: Exception) -> None:
                 case.assertIsInstance(error, RuntimeError)

@@ -71,6 +71,9 @@ class Diary:
     def disconnected(self, connection: Connection, reason: int, text: str) -> None:
         self.lines.append(("disconnected", connection.client_id, reason, text))
 
+    def kicked(self, session: Session, forgotten: bool) -> None:
+        self.lines.append(("kicked", session.client_id, forgotten))
+
     def crashed(self, what: str, error: Exception) -> None:
         """The hub contains defects of its own; a test is there to see them."""
         raise AssertionError(f"a defect hit {what}") from error
