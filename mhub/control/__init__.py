@@ -8,8 +8,10 @@ site        the connections: how many, how long a request may be, how long all t
 app         which request is which operation
 answer      what is written of an answer, as its client takes it
 client      one call, blocking, for command lines; needs no reactor and no HTTP library
-command     `mhub cluster status|leave|forget`
-status      how `mhub cluster status` looks
+place       which socket a command line means
+
+    broker_command  `mhub status|clients|kick`; views and table are how they look
+    command         `mhub cluster status|leave|forget`; status is how the first of them looks
 
 The socket is as open as its file: who may write to it may use every operation.
 """

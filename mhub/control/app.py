@@ -3,7 +3,6 @@
 Whoever can write to the socket may ask for all of this.
 """
 
-import dataclasses
 import inspect
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
@@ -141,7 +140,7 @@ class ControlApp:
                 result = None
             elif inspect.isawaitable(result):
                 result = await result
-            answer.finish({"result": plain(result)})
+            answer.finish({"result": result})
         except OperationError as error:
             code = {NotThere: 404, BadArgument: 400}.get(type(error), 409)
             answer.fail(code, str(error))
@@ -150,15 +149,3 @@ class ControlApp:
         except Exception as error:
             self._log.failure("an operation failed, asked for at the control socket")
             answer.fail(500, f"the broker failed: {type(error).__name__}: {error}; see its log")
-
-
-def plain(result: object) -> object:
-    """A result as JSON can show it."""
-    if dataclasses.is_dataclass(result) and not isinstance(result, type):
-        fields = dataclasses.fields(result)
-        return {field.name: plain(getattr(result, field.name)) for field in fields}
-    if isinstance(result, (list, tuple)):
-        return [plain(each) for each in result]
-    if isinstance(result, Mapping):
-        return {str(name): plain(value) for name, value in result.items()}
-    return result

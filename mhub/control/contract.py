@@ -29,8 +29,12 @@ class ControlError(Exception):
 
 
 def to_line(value: Mapping[str, object]) -> bytes:
-    """An object as it crosses the socket.  Raises TypeError and ValueError."""
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+    """An object as it crosses the socket; a dataclass is an object with its fields.
+
+    Raises TypeError and ValueError.
+    """
+    text = json.dumps(value, default=vars, ensure_ascii=False, separators=(",", ":"))
+    return text.encode() + b"\n"
 
 
 def from_line(line: bytes) -> dict[str, object]:

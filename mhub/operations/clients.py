@@ -3,10 +3,9 @@
 The sessions are in no order, and come and go while they are listed.  So a page is "the first ones
 by client id that come behind this one": a client that stays is on exactly one page, whatever the
 others do, and the last page costs no more than the first.  Each page goes through all client ids,
-in slices: 200,000 of them take some 20 ms.
+in slices: 200,000 of them take some 40 ms.
 """
 
-import heapq
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -72,12 +71,15 @@ ALL: Final = Wanted()
 class Search:
     """Takes portions of client ids, and keeps the first `limit` of those that are wanted."""
 
-    def __init__(self, sessions: dict[str, Session], wanted: Wanted, after: str, limit: int):
+    def __init__(
+        self, sessions: dict[str, Session], wanted: Wanted, after: str, limit: int
+    ) -> None:
         self._sessions = sessions
         self._fits = wanted.test()
         self._after = after
         self._limit = limit
         self._found: list[str] = []
+        self._last = ""  # the last of the first ones so far: none behind it is kept; "": any is
         self._seen = 0
 
     def look_at(self, client_ids: Iterable[str]) -> None:
@@ -87,19 +89,20 @@ class Search:
             fits, get = self._fits, self._sessions.get
             found = [name for name in found if (one := get(name)) is not None and fits(one)]
         self._seen += len(found)
+        if self._last:
+            last = self._last
+            found = [client_id for client_id in found if client_id < last]
         self._found += found
-        if len(self._found) > self._limit + PORTION:
-            self._cut()
+        if len(self._found) >= 2 * self._limit:
+            self._last = self.first()[-1]
 
     def first(self) -> list[str]:
-        self._cut()
+        self._found.sort()
+        del self._found[self._limit :]
         return self._found
 
     def left(self) -> int:
         return self._seen - len(self.first())
-
-    def _cut(self) -> None:
-        self._found = heapq.nsmallest(self._limit, self._found)
 
 
 async def page(
@@ -108,7 +111,7 @@ async def page(
     if not 1 <= limit <= MOST:
         raise BadArgument(f"limit: expected from 1 to {MOST}")
     search = Search(hub.sessions, wanted, after, limit)
-    # At once, which takes 1.5 ms for 200,000: the dictionary may change before the next slice.
+    # At once, 2 to 5 ms for 200,000: the dictionary may change before the next slice.
     client_ids = iter(list(hub.sessions))
     while portion := list(islice(client_ids, PORTION)):
         search.look_at(portion)

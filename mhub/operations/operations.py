@@ -140,7 +140,9 @@ class Operations:
             raise OperationError("its session is just going to another node; try again there")
         was_connected = session.is_connected()
         if not was_connected and not delete_session:
-            raise OperationError("it is not connected; its session can be deleted")
+            raise OperationError(
+                "it is not connected; `mhub kick --delete-session` deletes its session"
+            )
         self._hub.now = self._clock()
         self._hub.kick(session, delete_session)
         self._around.settle()

@@ -68,4 +68,4 @@ class CannedSocket:
 def _line(line: object) -> bytes:
     if isinstance(line, bytes):
         return line
-    return json.dumps(line, separators=(",", ":")).encode() + b"\n"
+    return json.dumps(line, default=vars, separators=(",", ":")).encode() + b"\n"

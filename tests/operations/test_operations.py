@@ -217,7 +217,7 @@ class KickTests(Case):
     def test_delete_the_session_of_one_who_is_away(self) -> None:
         self.world.client("a", clean=False).lose()
         error = self.assertRaises(OperationError, self.operations.kick, "a")
-        self.assertEqual(str(error), "it is not connected; its session can be deleted")
+        self.assertIn("it is not connected; ", str(error))
         kicked = self.operations.kick("a", True)
         self.assertEqual((kicked.was_connected, kicked.session_deleted), (False, True))
         self.assertEqual(self.world.hub.sessions, {})
