@@ -441,6 +441,7 @@ class Hub:
             session.will.due_at = 0.0
         self.wheel.disarm(session)
         connection.session = session
+        connection.connected_at = self.now
         self.connected += 1
         self._regroup(session)
         if self.connected > self.stats.clients_maximum:
@@ -541,13 +542,18 @@ class Hub:
         if self.peers is not None:
             self.peers.neighbours.ended(session)
 
-    def kick(self, client_id: str, reason: int, text: str) -> bool:
-        """Disconnect a client as an operator wants it; False if it is not connected here."""
-        session = self.sessions.get(client_id)
-        if session is None or session.connection is None:
-            return False
-        session.connection.kick(reason, text)
-        return True
+    def kick(self, session: Session, forget: bool) -> None:
+        """An operator sends a client away; `forget`: its session goes, too."""
+        gone = "session deleted by an operator"
+        connection = session.connection
+        if connection is not None:
+            text = gone if forget else "disconnected by an operator"
+            connection.kick(reasons.ADMINISTRATIVE_ACTION, text)
+        else:
+            self.events.kicked(session.principal, 0, 0, gone)
+        # It may have ended with its connection, or by what its will brought about.
+        if forget and self.sessions.get(session.client_id) is session:
+            self.end_session(session)
 
     # The end
 

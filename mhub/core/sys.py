@@ -108,6 +108,7 @@ class SysTopics:
             "connections/refused": str(stats.connections_refused),
             "connections/refused/sessions": str(stats.sessions_refused),
             "connections/rejected": str(stats.connections_rejected),
+            "connections/kicked": str(stats.clients_kicked),
             "connections/keepalive_timeouts": str(stats.keepalive_timeouts),
             "connections/authentication_timeouts": str(stats.authentication_timeouts),
             "connections/protocol_errors": str(stats.protocol_errors),
