@@ -145,8 +145,15 @@ def cluster(argv: list[str]) -> int:
     return run(argv)
 
 
+def import_config(argv: list[str]) -> int:
+    from mhub.config.mosquitto_import import main as run
+
+    return run(argv)
+
+
 COMMANDS: Final = {
     "check-config": Command("check a configuration without starting the broker", check_config),
+    "import": Command("make a configuration of a mosquitto.conf", import_config),
     "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
     "store": Command("check, export or import sessions and messages", store),
     "cluster": Command("see and change the cluster of a running node", cluster),
