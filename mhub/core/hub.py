@@ -22,6 +22,7 @@ from mhub.core.connection import Connection
 from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
 from mhub.core.peers import Peers
 from mhub.core.ports import Authorizer, JournalWriter
@@ -102,7 +103,10 @@ class Hub:
         self.work = 0
         self.work_per_turn = settings.work_per_turn
         self.portion = settings.portion
-        self.sys = SysTopics(self, settings.sys_interval_s, settings.version, now)
+        self.version = settings.version
+        self.started_at = now
+        self.metrics = Metrics(self, now)
+        self.sys = SysTopics(settings.sys_interval_s, now, self.metrics.sample, self.publish_local)
         self.sweep_at = now + SWEEP_S
 
     # The turn
@@ -215,6 +219,12 @@ class Hub:
         self.peers = peers
         self.router.table = peers.table
         self.retained.count_for_peers()
+
+    def require_peers(self) -> Peers:
+        """The other nodes, for what only a node of a cluster has."""
+        peers = self.peers
+        assert peers is not None
+        return peers
 
     def require_journal(self) -> Journal:
         """The journal of a hub that has one, as every session with a sid shows."""
