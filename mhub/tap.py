@@ -129,6 +129,7 @@ class Broker(MultiService):
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
+        self.hub.wake = self.net.wake
         self.cluster: ClusterService | None = None
         if settings.cluster is not None:
             self.cluster = ClusterService(

@@ -258,6 +258,20 @@ class ListenerTests(ConfigCase):
             f"3: listeners[0].path: expected at most 107 bytes, found 108: {long}",
         )
 
+    def test_user_names_that_nobody_has_checked_are_no_client_ids(self) -> None:
+        problem = (
+            "username_as_client_id: at tcp-1883, users are not authenticated: anybody could take"
+            " over anybody's session. Set allow_anonymous = false"
+        )
+        self.assertProblem(
+            "[[listeners]]\nusername_as_client_id = true", f"2: listeners[0].{problem}"
+        )
+        self.assertProblem(
+            "[limits]\nusername_as_client_id = true\n[[listeners]]\nport = 1883",
+            f"3: listeners[0].{problem}",
+        )
+        self.settings("[limits]\nusername_as_client_id = true\nallow_anonymous = false")
+
     def test_nobody_can_log_in(self) -> None:
         (warning,) = self.settings("[[listeners]]\nallow_anonymous = false").warnings
         self.assertEqual(

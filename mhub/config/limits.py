@@ -49,7 +49,9 @@ def _is_mount_point(text: str) -> bool:
 
 _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "versions": Key(ListOf(Version(), low=1), "The versions of MQTT that are spoken."),
-    "allow_anonymous": Key(Boolean(), "Let clients in that say neither who they are nor prove it."),
+    "allow_anonymous": Key(
+        Boolean(), "Let clients in that do not prove who they are, whatever user name they give."
+    ),
     "allow_empty_client_id": Key(
         Boolean(),
         "Let clients in that bring no client id; they get one. MQTT 3.1 has no such clients.",
@@ -57,7 +59,8 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "client_id_prefix": Key(Text(), "What the client ids that the broker makes begin with."),
     "username_as_client_id": Key(
         Boolean(),
-        "Take the user name as the client id, so that nobody can take over another user's session.",
+        "Take the name of the user as the client id, so that nobody can take over another user's"
+        " session. The user has to be authenticated, so `allow_anonymous` has to be false.",
     ),
     "max_client_id_length": Key(Integer(1, 65535), "How many characters a client id may have."),
     "max_client_id_length_v31": Key(
@@ -66,7 +69,7 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "mount_point": Key(
         Text(check=_is_mount_point, what="the beginning of a topic, without wildcards"),
         "What is put before every topic of the clients, and taken away on the way to them,"
-        ' as `"site-a/"`.',
+        ' as `"site-a/"`. The subscriptions of a session follow its client to another mount point.',
     ),
     "max_qos": Key(Integer(0, 2), "The highest QoS that clients may publish with and are granted."),
     "retain_available": Key(Boolean(), "Whether messages can be retained."),
@@ -111,6 +114,10 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "connect_timeout_s": Key(
         Seconds(0.1, 3600),
         "How long a connection may take until its CONNECT is complete, TLS and WebSocket included.",
+    ),
+    "authentication_timeout_s": Key(
+        Seconds(0.1, 3600),
+        "How long an authenticator may take for an answer; then the client is refused.",
     ),
     "max_keepalive_s": Key(
         WholeSeconds(1, 65535),

@@ -112,6 +112,7 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     if settings.cluster is not None:
         check_cluster(settings.cluster, listeners, place.at("cluster"))
     _check_control(control, listeners, place.at("control"))
+    _check_client_ids(settings, place)
     _check_users(settings, place)
     _warn(settings, place)
     return replace(settings, warnings=tuple(found.render(file) for found in place.report.warnings))
@@ -181,6 +182,17 @@ def _check_redis(redis: RedisSettings, place: Place) -> None:
         if other in given and name not in given and not place.report.covers(place.at(name).path):
             place.at(name).wrong(f"missing; {other} needs it")
     check_tls(TlsSettings(redis.certificate, redis.key, ca=redis.ca), place)
+
+
+def _check_client_ids(settings: Settings, place: Place) -> None:
+    """Whoever may be anonymous may give any user name, and so would have anybody's session."""
+    for index, listener in enumerate(settings.listeners):
+        limits = listener.limits
+        if limits.username_as_client_id and limits.allow_anonymous:
+            place.at("listeners").item(index).at("username_as_client_id").wrong(
+                f"at {listener.name}, users are not authenticated: anybody could take over"
+                " anybody's session. Set allow_anonymous = false"
+            )
 
 
 def _check_users(settings: Settings, place: Place) -> None:

@@ -5,9 +5,14 @@
     blocked              the socket takes no more: publishes wait in the session's queue meanwhile
     deferred             frames that promise something which is not safe in the store yet
 
-States: NEW -> (AUTHENTICATING ->) (WAITING ->) READY -> CLOSED.  WAITING is for the session, which
-another node has.  A fault of the peer ends in fail(): the reason
-goes to an MQTT 5 client, the connection closes, the will is published.
+States, of which those in parentheses may be left out:
+
+    NEW -> (AUTHENTICATING <->) (PENDING ->) (WAITING ->) READY -> CLOSED
+
+AUTHENTICATING is for the client's next AUTH, PENDING for the answer of an authenticator
+(`mhub.core.authentication`), WAITING for the session, which another node has; during the latter two
+nothing of the client is handled.  A fault of the peer ends in fail(): the reason goes to an MQTT 5
+client, the connection closes, the will is published.
 
 It has more attributes than other classes.  What is rare is apart and mostly absent (`partial`,
 `aliases`, `authentication`, `welcome`, `deferred`); what is left is looked at for each read, packet
@@ -23,6 +28,7 @@ from mhub.core.aliases import TopicAliases
 from mhub.core.authentication import Authentication
 from mhub.core.journal import AckTracker, DeferredFrame, Waiter
 from mhub.core.limits import Limits
+from mhub.core.namespace import namespace_of
 from mhub.core.ports import Outlet
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
@@ -40,6 +46,10 @@ AUTHENTICATING: Final = 1
 READY: Final = 2
 CLOSED: Final = 3
 WAITING: Final = 4
+PENDING: Final = 5
+
+HALTED: Final = WAITING
+"""From this state on, what the client sends is put off."""
 
 # Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
 FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
@@ -89,9 +99,8 @@ GONE: Final = Gone()
 class Welcome:
     """A CONNECT that was found good."""
 
-    def __init__(self, packet: kinds.Connect, username: str, expiry_s: int, answer: bytes) -> None:
+    def __init__(self, packet: kinds.Connect, expiry_s: int, answer: bytes) -> None:
         self.packet = packet
-        self.username = username
         self.expiry_s = expiry_s
         self.answer = answer  # properties of the CONNACK
 
@@ -116,14 +125,23 @@ class Partial:
 
 
 class Connection(Waiter):
-    def __init__(self, hub: "Hub", outlet: Outlet, allowed: Limits, now: float) -> None:
-        super().__init__()
+    def __init__(
+        self,
+        hub: "Hub",
+        outlet: Outlet,
+        allowed: Limits,
+        now: float,
+        address: str = "",
+        listener: str = "",
+    ) -> None:
+        super().__init__(address, listener)
         self.hub = hub
         self.outlet = outlet
         self.limits = allowed
-        self.identity = ""  # from a client certificate or the socket's peer
+        self.namespace = namespace_of(allowed.mount_point)
         self.state = NEW
         self.session: Session | None = None
+        self.client_id = ""
         self.received_at = now
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size
@@ -145,7 +163,7 @@ class Connection(Waiter):
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn
         self.aliases: TopicAliases | None = None
-        self.authentication: Authentication | None = None  # None: it is not the enhanced one
+        self.authentication: Authentication | None = None  # under way, or an enhanced one
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
         self.epoch = 0  # of the claim that the CONNECT made, on the cluster's clock
         self.untold = False  # it may not know yet that its session was gone
@@ -164,7 +182,7 @@ class Connection(Waiter):
         partial = self.partial
         if partial is not None:
             partial.data += data
-            if self.stalled or self.state == WAITING:
+            if self.stalled or self.state >= HALTED:
                 return
             if not partial.is_due():
                 if partial.has_progress():
@@ -182,7 +200,7 @@ class Connection(Waiter):
         needed = 0
         try:
             while pos < size and self.state != CLOSED:
-                if self.state == WAITING:
+                if self.state >= HALTED:
                     self._pause()
                     break
                 if hub.work >= hub.work_per_turn:
@@ -433,7 +451,10 @@ class Connection(Waiter):
         dup: bool,
         after: int,
     ) -> bool:
-        """Send a message; False if it is larger than the client takes [MQTT-3.1.2-24, -25].
+        """Send a message; False if the client cannot get it.
+
+        It is larger than the client takes [MQTT-3.1.2-24, -25], or it came for the session while
+        that had another mount point.
 
         It leaves when batch `after` is safe; 0: at once.
         """
@@ -449,8 +470,13 @@ class Connection(Waiter):
             payload = b""
         later = after > self.hub.durable or (after != 0 and self.deferred is not None)
         topic = None
-        if self.limits.mount_point:
-            topic = frames.unmounted(self.limits.mount_point, message)
+        stats = self.hub.stats
+        if self.namespace is not None:
+            topic = self.namespace.unmounted_field(message)
+            if topic is None:
+                stats.dropped_unmounted += 1
+                self.owner().tell_drop(events.UNMOUNTED)
+                return False
         if self.version < V5:
             frame = frames.frame_v3(message, topic, first, pid, payload, follows)
         else:
@@ -460,7 +486,6 @@ class Connection(Waiter):
             frame = frames.frame_v5(
                 message, topic, first, pid, ids, payload, follows, now, aliases, most
             )
-        stats = self.hub.stats
         if len(frame) + follows > self.max_packet_out:
             stats.dropped_too_large += 1
             self.owner().tell_drop(events.TOO_LARGE)
@@ -533,7 +558,12 @@ class Connection(Waiter):
     def proceed(self, now: float) -> None:
         """Go on with what an earlier turn left: bytes not yet handled, messages not yet sent."""
         self.hub.now = now
-        if self.state == CLOSED or self.state == WAITING:
+        authentication = self.authentication
+        if authentication is not None and authentication.later is not None:
+            step = authentication.later.step
+            if step is not None and self.state != CLOSED:
+                self.hub.admission.answered(self, authentication, step)
+        if self.state == CLOSED or self.state >= HALTED:
             return
         partial = self.partial
         if partial is not None and partial.is_due() and not self.stalled:
@@ -543,6 +573,11 @@ class Connection(Waiter):
         self._read_on()
         if self.session is not None:
             self.session.drain_queue(self.hub.portion)
+
+    def go_on_soon(self) -> None:
+        """What it waited for has come, outside of a turn."""
+        self.hub.continue_later(self)
+        self.hub.wake()
 
     def _read_on(self) -> None:
         """Resume reading, unless bytes that were read still wait, or replies do."""
@@ -625,6 +660,9 @@ class Connection(Waiter):
             self.deferred = None
         self.hub.storage.holding.pop(self, None)
         self.partial = None
+        if self.authentication is not None and self.authentication.later is not None:
+            self.authentication.later.abandon()
+            self.authentication.later = None
         if ready:
             self.hub.detach(self)
             self.hub.events.disconnected(self, reason, text, by)
@@ -632,17 +670,33 @@ class Connection(Waiter):
     # Time
 
     def fire(self, now: float) -> float:
-        """CONNECT time-out and keep-alive; the next deadline."""
+        """CONNECT time-out, authentication and keep-alive; the next deadline."""
         if self.state == CLOSED or self.state == WAITING:
             return 0.0
+        pending_until = 0.0
+        authentication = self.authentication
+        if authentication is not None and authentication.later is not None:
+            pending_until = authentication.deadline
+            if pending_until <= now:
+                self.hub.admission.timed_out(self, authentication)
+                return 0.0
+        if self.state == PENDING:
+            return pending_until
         if self.state != READY:
+            what = "CONNECT" if self.state == NEW else "AUTH"
             self.close(reasons.KEEP_ALIVE_TIMEOUT, "")
+            timeout_s = self.limits.connect_timeout_s
             self.hub.events.refused(
-                self,
-                reasons.KEEP_ALIVE_TIMEOUT,
-                f"no CONNECT within {self.limits.connect_timeout_s:g} s",
+                self, reasons.KEEP_ALIVE_TIMEOUT, f"no {what} within {timeout_s:g} s"
             )
             return 0.0
+        keepalive_until = self._check_keepalive(now)
+        if keepalive_until and pending_until:
+            return min(keepalive_until, pending_until)
+        return keepalive_until or pending_until
+
+    def _check_keepalive(self, now: float) -> float:
+        """Close if nothing was received for too long; else when to look again, 0 for never."""
         if not self.keepalive_s:
             return 0.0
         if self.stalled or (self.deferred is not None and len(self.deferred) >= DEFERRED_MOST):

@@ -16,6 +16,7 @@ watch(), which looks at that counter a few times a second and costs a message no
 
 from typing import Final, Protocol
 
+from mhub.core.principal import NOBODY, Principal
 from mhub.core.timers import Timed
 
 # Kinds
@@ -61,26 +62,16 @@ BROKER: Final = "broker"
 NETWORK: Final = "network"  # it closed without DISCONNECT, or was lost
 OPERATOR: Final = "operator"
 
-# Causes of what can happen to each message, as indices of CAUSES; the first four are drops.
+# Causes of what can happen to each message, as indices of CAUSES.
 QUEUE_FULL: Final = 0
 OFFLINE: Final = 1
 EXPIRED: Final = 2
 TOO_LARGE: Final = 3
-PUBLISH: Final = 4
-SUBSCRIBE: Final = 5
-RECEIVE: Final = 6
-WILL: Final = 7
+UNMOUNTED: Final = 4
 
-CAUSES: Final = (
-    "queue_full",
-    "offline",
-    "expired",
-    "too_large",
-    "publish",
-    "subscribe",
-    "receive",
-    "will",
-)
+DROPS: Final = ("queue_full", "offline", "expired", "too_large", "unmounted")
+DENIALS: Final = ("publish", "subscribe", "receive", "will")
+CAUSES: Final = DROPS + DENIALS
 
 MOST_BURSTS: Final = 1000
 """Clients whose bursts are told one by one; those beyond are told together."""
@@ -89,12 +80,9 @@ MOST_BURSTS: Final = 1000
 class EventSource(Timed):
     """A connection, as far as events tell of it."""
 
-    def __init__(self) -> None:
+    def __init__(self, address: str, listener: str) -> None:
         super().__init__()
-        self.client_id = ""
-        self.username = ""
-        self.peer = ""  # address
-        self.listener = ""  # name
+        self.principal = Principal(address, listener)
         self.version = 0
         self.burst: Burst | None = None  # what it was denied lately
 
@@ -105,9 +93,7 @@ class Event:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.client_id = ""
-        self.username = ""
-        self.peer = ""  # address
-        self.listener = ""  # name
+        self.principal = NOBODY  # who it is: user, address, listener and so on
         self.version = 0  # of MQTT, as on the wire
         self.reason = 0  # an MQTT reason code
         self.text = ""  # for people
@@ -131,10 +117,9 @@ class Sink(Protocol):
 class Burst:
     """What happens again and again to the messages of one client."""
 
-    def __init__(self, client_id: str, username: str, listener: str) -> None:
+    def __init__(self, client_id: str, principal: Principal) -> None:
         self.client_id = client_id
-        self.username = username
-        self.listener = listener
+        self.principal = principal
         self.counts = [0] * len(CAUSES)  # since the last event
         self.is_told = [False] * len(CAUSES)
         self.over = False  # whoever has it begins another one
@@ -162,7 +147,7 @@ class Events:
         self.interval_s = interval_s  # how often the number of what followed is told
         self.due_at = 0.0
         self.bursts: list[Burst] = []
-        self.others = Burst("", "", "")
+        self.others = Burst("", NOBODY)
         self.others.over = True  # nobody keeps it
         self.watches: dict[tuple[str, str, str], Watch] = {}
 
@@ -188,10 +173,8 @@ class Events:
 
     def _about(self, kind: str, source: EventSource) -> Event:
         event = Event(kind)
-        event.client_id = source.client_id
-        event.username = source.username
-        event.peer = source.peer
-        event.listener = source.listener
+        event.client_id = source.principal.client_id
+        event.principal = source.principal
         event.version = source.version
         return event
 
@@ -227,53 +210,50 @@ class Events:
 
     # Before MQTT
 
-    def stranger(self, listener: str, peer: str, text: str) -> None:
-        self._at_listener(STRANGER, listener, peer, text, "")
+    def stranger(self, principal: Principal, text: str) -> None:
+        self._before_mqtt(STRANGER, principal, text, "")
 
-    def rejected(self, listener: str, peer: str, text: str, limit: str = "") -> None:
+    def rejected(self, principal: Principal, text: str, limit: str = "") -> None:
         """`limit` is the setting that was reached, if it is one."""
-        self._at_listener(REJECTED, listener, peer, text, limit)
+        self._before_mqtt(REJECTED, principal, text, limit)
 
     def accept_failed(self, listener: str, text: str) -> None:
-        self._at_listener(ACCEPT_FAILED, listener, "", text, "")
+        self._before_mqtt(ACCEPT_FAILED, Principal("", listener), text, "")
 
-    def _at_listener(self, kind: str, listener: str, peer: str, text: str, cause: str) -> None:
+    def _before_mqtt(self, kind: str, principal: Principal, text: str, cause: str) -> None:
         event = Event(kind)
-        event.listener = listener
-        event.peer = peer
+        event.principal = principal
         event.text = text
         event.cause = cause
         self.emit(event)
 
     # Messages, told as bursts
 
-    def denied(self, source: EventSource, cause: int, topic: str, reason: int) -> None:
-        """PUBLISH, SUBSCRIBE, RECEIVE or WILL: what a client may not do."""
+    def denied(self, source: EventSource, action: str, topic: str) -> None:
+        """The authorizer has said no to "publish", "subscribe", "receive" or "will"."""
         burst = source.burst
         if burst is None or burst.over:
-            burst = self.begin_burst(source.client_id, source.username, source.listener)
+            burst = self.begin_burst(source.principal.client_id, source.principal)
             source.burst = burst
-        if burst.add(cause):
+        if burst.add(CAUSES.index(action)):
             event = self._about(DENIED, source)
-            event.cause = CAUSES[cause]
+            event.cause = action
             event.topic = topic
-            event.reason = reason
             self.emit(event)
 
-    def begin_burst(self, client_id: str, username: str, listener: str) -> Burst:
+    def begin_burst(self, client_id: str, principal: Principal) -> Burst:
         """For a client that has none, or one that is over."""
         if len(self.bursts) >= MOST_BURSTS:
             return self.others
-        burst = Burst(client_id, username, listener)
+        burst = Burst(client_id, principal)
         self.bursts.append(burst)
         return burst
 
     def tell_burst(self, burst: Burst, cause: int, count: int) -> None:
         """So many more; 0: the first one."""
-        event = Event(DROPPED if cause < PUBLISH else DENIED)
+        event = Event(DROPPED if cause < len(DROPS) else DENIED)
         event.client_id = burst.client_id
-        event.username = burst.username
-        event.listener = burst.listener
+        event.principal = burst.principal
         event.cause = CAUSES[cause]
         event.count = count if count else 1
         event.is_first = count == 0
@@ -326,11 +306,10 @@ class Events:
 
     # The rest
 
-    def session_expired(self, client_id: str, username: str, listener: str) -> None:
+    def session_expired(self, client_id: str, principal: Principal) -> None:
         event = Event(SESSION_EXPIRED)
         event.client_id = client_id
-        event.username = username
-        event.listener = listener
+        event.principal = principal
         self.emit(event)
 
     def crashed(self, what: str, error: Exception) -> None:

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mhub.core.admission import Admission
+from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
 from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.journal import Journal, tracker_of
@@ -25,7 +26,8 @@ from mhub.core.limits import NEVER, Limits
 from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
 from mhub.core.peers import Peers
-from mhub.core.ports import Authorizer, JournalWriter
+from mhub.core.ports import JournalWriter
+from mhub.core.principal import Principal
 from mhub.core.publishing import Publishing
 from mhub.core.redistribution import redistribute
 from mhub.core.retained import Retained
@@ -34,11 +36,12 @@ from mhub.core.session import Session
 from mhub.core.shared import Group
 from mhub.core.stats import Stats
 from mhub.core.storage import Storage
-from mhub.core.subscribing import Subscribing
+from mhub.core.subscribing import Subscribing, remount
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
 from mhub.wire import reasons
 from mhub.wire.publish import Publish
+from mhub.wire.topics import reserved
 
 NO_GROUPS: Final[list[Group]] = []
 
@@ -61,6 +64,10 @@ class HubSettings:
         self.version = ""
 
 
+def nothing() -> None:
+    """What wakes a hub that is driven by hand."""
+
+
 class Redirect:
     """Clients go elsewhere, since this node leaves the cluster."""
 
@@ -75,6 +82,7 @@ class Hub:
     ) -> None:
         self.events = events
         self.token = token  # makes client ids unique
+        self.wake: Callable[[], None] = nothing  # `unfinished` is to be gone on with, now
         self.now = now
         self.stats = Stats()
         events.sinks.append(self.stats)
@@ -149,7 +157,7 @@ class Hub:
 
     def crash(self, connection: Connection, error: Exception) -> None:
         """A defect hit one connection: close that one, and go on."""
-        self.events.crashed(f"{connection.client_id or connection.peer}", error)
+        self.events.crashed(f"{connection.client_id or connection.principal.address}", error)
         try:
             connection.close(reasons.UNSPECIFIED, "an internal error")
         except Exception as again:
@@ -236,13 +244,37 @@ class Hub:
         """The batch to wait for before a session is promised anything; 0: none."""
         return self.journal.mark() if self.journal is not None and session.sid else 0
 
+    # Rights
+
+    def authorize_with(self, authorizer: Authorizer) -> None:
+        """From now on, it is asked whether a client may."""
+        self.authorizer = authorizer
+        self.router.authorizer = authorizer
+        self.rights_changed()
+
+    def rights_changed(self) -> None:
+        """Who may receive what is not what it was: routes are built again."""
+        self.router.forget_all()
+
     # Messages
 
-    def may_publish(self, connection: Connection, topic: str, is_reserved: bool) -> int:
+    def may_publish(self, principal: Principal, message: Publish, is_reserved: bool) -> int:
         """0 if it may, else the reason why not."""
         if is_reserved:
             return reasons.NOT_AUTHORIZED
-        return 0 if self.authorizer is None else self.authorizer.publish(connection, topic)
+        authorizer = self.authorizer
+        if authorizer is None:
+            return 0
+        return authorizer.publish(principal, message.topic, message.qos, message.retain)
+
+    def may_leave_will(self, principal: Principal, message: Publish) -> int:
+        """The same for a will."""
+        if reserved(message.topic):
+            return reasons.NOT_AUTHORIZED
+        authorizer = self.authorizer
+        if authorizer is None:
+            return 0
+        return authorizer.will(principal, message.topic, message.qos, message.retain)
 
     def publish(self, message: Publish, route: Route) -> bool:
         """Give a message to everybody on its route; False if there is nobody."""
@@ -269,10 +301,10 @@ class Hub:
         if shares is not None:
             for group in route.groups:
                 if group.full_name in shares:
-                    self._deliver_shared(message, group)
+                    self._deliver_shared(message, route, group)
 
-    def _deliver_shared(self, message: Publish, group: Group) -> None:
-        chosen = group.choose()
+    def _deliver_shared(self, message: Publish, route: Route, group: Group) -> None:
+        chosen = group.choose(None, route.denied)
         if chosen is not None:
             qos = message.qos if message.qos < chosen.qos else chosen.qos
             chosen.session.deliver(message, qos, chosen)
@@ -300,8 +332,11 @@ class Hub:
             if group.elsewhere:  # `Peers.forward` has sent it there
                 group.elsewhere = False
                 continue
-            chosen = group.choose()
-            if chosen is not None:
+            chosen = group.choose(None, route.denied)
+            if chosen is None:
+                if route.denied is not None and self.peers is not None:
+                    self.peers.pass_on(message, group)
+            else:
                 qos = message.qos if message.qos < chosen.qos else chosen.qos
                 chosen.session.deliver(message, qos, chosen)
         if message.retain:  # it is kept: the frames that it was sent in are not needed any more
@@ -341,6 +376,9 @@ class Hub:
         if session.sid:
             self.require_journal().session(session)
         message = will.message
+        if self.may_leave_will(session.principal, message):
+            self.stats.publish_refused += 1  # it could be left, and its client may not any more
+            return
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
         message.sender = session.client_id
@@ -355,7 +393,7 @@ class Hub:
         session = self.sessions.get(client_id)
         if session is not None and session.connection is not None:
             self.events.taken_over(
-                session.connection, f"the client has connected from {connection.peer}"
+                session.connection, f"the client has connected from {connection.principal.address}"
             )
             session.connection.fail(  # [MQTT-3.1.4-3]
                 reasons.SESSION_TAKEN_OVER, "another connection has the same client id"
@@ -376,8 +414,9 @@ class Hub:
             session.reset_state()
             connection.untold = True
         session.limits = connection.limits
-        session.listener = connection.listener
-        session.mount = connection.limits.mount_point
+        if session.namespace is not connection.namespace:
+            remount(session, connection.namespace)
+        self.set_principal(session, connection.principal)
         session.connection = connection
         session.ends_at = 0.0
         if session.will is not None:
@@ -389,6 +428,13 @@ class Hub:
         if self.connected > self.stats.clients_maximum:
             self.stats.clients_maximum = self.connected
         return session, present
+
+    def set_principal(self, session: Session, principal: Principal) -> None:
+        """Who the client of a session is, which may not be who it was the last time."""
+        before = session.principal
+        session.principal = principal
+        if self.authorizer is not None and not principal.receives_as(before):
+            self.router.forget(session.subscriptions)
 
     def new_session(self, client_id: str, limits: Limits) -> Session:
         session = Session(self, client_id, limits)

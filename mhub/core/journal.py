@@ -304,11 +304,9 @@ class Journal:
         self._grow(0)
         session.sid = 0
 
-    def subscribed(self, name: str, subscription: "Subscription") -> None:
-        sid = subscription.session.sid
-        record = subscription_record(sid, name, subscription)
-        self.batch.subscriptions[(sid, name)] = record
-        self._grow(len(name))
+    def subscribed(self, record: SubscriptionRecord) -> None:
+        self.batch.subscriptions[(record.sid, record.name)] = record
+        self._grow(len(record.name))
 
     def unsubscribed(self, session: "Subscriber", name: str) -> None:
         self.batch.subscriptions[(session.sid, name)] = None

@@ -49,6 +49,7 @@ class Limits:
 
     # For how long
     connect_timeout_s: float = 10.0
+    authentication_timeout_s: float = 10.0
     max_keepalive_s: int = 65535
     allow_keepalive_off: bool = True
     max_session_expiry_s: int = NEVER

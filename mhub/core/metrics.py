@@ -164,7 +164,7 @@ def _traffic() -> list[Metric]:
             COUNTER,
             "messages",
             "messages that a client did not get: the sum of `dropped/queue_full`, `offline`,"
-            " `expired` and `too_large`",
+            " `expired`, `too_large` and `unmounted`",
             lambda hub: hub.stats.dropped(),
             "publish/dropped",
         ),
@@ -287,6 +287,13 @@ def _messages() -> list[Metric]:
             lambda hub: hub.stats.dropped_too_large,
         ),
         Metric(
+            "dropped/unmounted",
+            COUNTER,
+            "messages",
+            "messages that waited for a session which has come back with another mount point",
+            lambda hub: hub.stats.dropped_unmounted,
+        ),
+        Metric(
             "dropped/retained_full",
             COUNTER,
             "messages",
@@ -390,6 +397,13 @@ def _connections() -> list[Metric]:
             "connections",
             "connections closed because nothing came for 1.5 times their keep-alive",
             lambda hub: hub.stats.keepalive_timeouts,
+        ),
+        Metric(
+            "connections/authentication_timeouts",
+            COUNTER,
+            "connections",
+            "connections closed because an authenticator did not answer in time",
+            lambda hub: hub.stats.authentication_timeouts,
         ),
         Metric(
             "connections/protocol_errors",

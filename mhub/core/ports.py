@@ -1,7 +1,8 @@
 """What the core needs from the world, as narrow protocols given to it when it is built.
 
-Authentication methods are one more such need: `mhub.core.authentication`; and whoever wants to know
-what happens is a sink of `mhub.core.events`.
+Two more have their own files, as they know nothing of the rest: `mhub.core.authentication` (who is
+it?) and `mhub.core.authorization` (may they?).  Whoever wants to know what happens is a sink of
+`mhub.core.events`.
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -92,11 +93,3 @@ class Intake(Protocol):
 
     def admits(self, message: Publish, qos: int, subscription: "Subscription") -> bool:
         """Whether the session takes it; False: it is not for it, or was dealt with."""
-
-
-class Authorizer(Protocol):
-    """May they?  Synchronous and in memory; 0 is yes, else the reason code that says why not."""
-
-    def publish(self, connection: "Connection", topic: str) -> int: ...
-
-    def subscribe(self, connection: "Connection", topic_filter: str) -> int: ...

@@ -29,8 +29,8 @@ class Publishing:
         stats.publish_bytes_received += len(message.payload)
         if message.alias or not message.topic_data:
             self._resolve_alias(connection, message)
-        if allowed.mount_point:
-            message.topic_data = allowed.mount_point.encode("utf-8") + message.topic_data
+        if connection.namespace is not None:
+            message.topic_data = connection.namespace.mounted_data(message.topic_data)
         route = hub.router.find(message.topic_data)
         message.topic = route.topic
         message.topic_field = route.topic_field
@@ -49,9 +49,10 @@ class Publishing:
             others = hub.peers.wait_for_channels() if hub.peers is not None else None
             connection.acknowledge(PUBREC, message.pid, 0, after, others)  # [MQTT-4.3.3-10]
             return
-        reason = hub.may_publish(connection, route.topic, route.reserved)
+        reason = hub.may_publish(connection.principal, message, route.reserved)
         if reason:
             stats.publish_refused += 1
+            hub.events.denied(connection, "publish", message.topic)
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
         elif not hub.publish(message, route):

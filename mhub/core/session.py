@@ -27,13 +27,16 @@ from mhub.core import events, limits, records
 from mhub.core.delivery import Delivery, Subscriber, Subscription
 from mhub.core.inflight import Inflight
 from mhub.core.limits import Limits
+from mhub.core.namespace import Namespace, mount_point_of, mounted
 from mhub.core.outgoing import OutgoingQueue
 from mhub.core.ports import Intake
-from mhub.core.records import SessionRecord
+from mhub.core.records import SessionRecord, SubscriptionRecord
 from mhub.core.replay import RetainedReplay
+from mhub.wire import properties
 from mhub.wire.packets import PUBREL
 from mhub.wire.publish import Publish
 from mhub.wire.reasons import PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
+from mhub.wire.topics import split_share
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
@@ -56,9 +59,7 @@ class Session(Subscriber):
         super().__init__(client_id)
         self.hub = hub
         self.limits = allowed
-        self.username = ""
-        self.listener = ""  # where it was connected last, and
-        self.mount = ""  # that listener's mount point
+        self.namespace: Namespace | None = None  # of the last connection; None: all topics
         self.connection: Connection | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.shares = False  # whether it ever was a member of a shared group
@@ -183,6 +184,23 @@ class Session(Subscriber):
         if delivery.record is not None:
             self.hub.require_journal().remove(delivery)
 
+    # Subscriptions
+
+    def put_subscription(self, record: SubscriptionRecord) -> Subscription:
+        """Make a subscription of what the client wrote; the caller has it routed."""
+        share, topic_filter = split_share(record.name)
+        subscription = Subscription(self, mounted(self.namespace, topic_filter), share)
+        subscription.qos = record.qos
+        subscription.no_local = record.no_local
+        subscription.retain_as_published = record.retain_as_published
+        subscription.lasting = record.qos > 0 and self.expiry_s > 0
+        if record.identifier:
+            subscription.ids = properties.number(properties.SUBSCRIPTION_ID, record.identifier)
+        if share:
+            self.shares = True
+        self.subscriptions[record.name] = subscription
+        return subscription
+
     # In flight
 
     def resume(self, connection: "Connection") -> None:
@@ -249,7 +267,7 @@ class Session(Subscriber):
         hub = self.hub
         replay = self.replay if self.replay is not None else RetainedReplay(self.client_id)
         if replay.may_look_up() and hub.work < hub.work_per_turn:
-            hub.work += replay.look_up(subscription, hub.retained, hub.now)
+            hub.work += replay.look_up(subscription, hub.retained, hub.now, hub.authorizer)
         else:
             replay.pending[name] = subscription
         self.replay = None if replay.is_over() else replay
@@ -259,8 +277,9 @@ class Session(Subscriber):
         replay = self.replay
         if replay is None:
             return []
+        hub = self.hub
         while replay.pending:
-            self.hub.work += replay.look_up_next(self.hub.retained, self.hub.now)
+            hub.work += replay.look_up_next(hub.retained, hub.now, hub.authorizer)
         return replay.entries()
 
     def _send_retained(self, connection: "Connection", most: int) -> int:
@@ -272,7 +291,7 @@ class Session(Subscriber):
             if not replay.snapshots:
                 if hub.work >= hub.work_per_turn:
                     break
-                hub.work += replay.look_up_next(hub.retained, hub.now)
+                hub.work += replay.look_up_next(hub.retained, hub.now, hub.authorizer)
             else:
                 qos = replay.next_qos()
                 if qos and not self.inflight.has_room():
@@ -400,7 +419,7 @@ class Session(Subscriber):
         """A message for it was dropped: the first of a burst is an event, others are counted."""
         burst = self.burst
         if burst is None or burst.over:
-            burst = self.hub.events.begin_burst(self.client_id, self.username, self.listener)
+            burst = self.hub.events.begin_burst(self.client_id, self.principal)
             self.burst = burst
         if burst.add(cause):
             self.hub.events.tell_burst(burst, cause, 0)
@@ -467,9 +486,9 @@ class Session(Subscriber):
     def record(self, clock_offset_s: float) -> SessionRecord:
         """What the store has of it, without subscriptions and messages."""
         record = SessionRecord(self.sid, self.client_id)
-        record.username = self.username
-        record.listener = self.listener
-        record.mount = self.mount
+        record.principal = self.principal.to_text()
+        record.listener = self.principal.listener
+        record.mount = mount_point_of(self.namespace)
         record.expiry_s = self.expiry_s
         record.epoch = self.epoch
         record.began = self.began
@@ -508,7 +527,7 @@ class Session(Subscriber):
         if self.will is not None and self.will.due_at and self.will.due_at <= now:
             self.hub.publish_will(self)
         if self.ends_at and self.ends_at <= now:
-            self.hub.events.session_expired(self.client_id, self.username, self.listener)
+            self.hub.events.session_expired(self.client_id, self.principal)
             self.hub.end_session(self)
             return 0.0
         return self.deadline()

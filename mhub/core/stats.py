@@ -19,6 +19,7 @@ class Stats:
         self.sessions_taken_over = 0
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
+        self.authentication_timeouts = 0  # an authenticator did not answer
         self.protocol_errors = 0
         self.bytes_received = 0
         self.bytes_sent = 0
@@ -33,6 +34,7 @@ class Stats:
         self.dropped_offline = 0  # QoS 0 for a session without connection
         self.dropped_expired = 0  # message expiry
         self.dropped_too_large = 0  # larger than the client takes
+        self.dropped_unmounted = 0  # from before its session had another mount point
         self.dropped_retained_full = 0  # the retained messages were at their bound
         self.store_behind = 0  # how often publishers had to wait for the store
         self.store_failures = 0  # how often the store did not take a batch
@@ -49,6 +51,7 @@ class Stats:
             + self.dropped_offline
             + self.dropped_expired
             + self.dropped_too_large
+            + self.dropped_unmounted
         )
 
     def emit(self, event: events.Event) -> None:

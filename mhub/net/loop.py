@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from mhub.core.connection import NEW, Connection
 from mhub.core.hub import Hub
 from mhub.core.limits import Limits
+from mhub.core.principal import Principal
 
 READ_SIZE: Final = 64 * 1024
 EVENTS_PER_TURN: Final = 256
@@ -162,7 +163,7 @@ class Link:
     def _stranger(self, data: bytes) -> None:
         loop = self.loop
         text = loop.describe_stranger(data)
-        loop.hub.events.stranger(self.acceptor.name, self.connection.peer, text)
+        loop.hub.events.stranger(self.connection.principal, text)
         self.closing = True
         self.connection.lost("")
         self._drop()
@@ -170,7 +171,7 @@ class Link:
     def _end(self, text: str) -> None:
         """A layer does not go on."""
         if self.connection.state == NEW and text:
-            self.loop.hub.events.rejected(self.acceptor.name, self.connection.peer, text)
+            self.loop.hub.events.rejected(self.connection.principal, text)
         self.connection.lost(text)
         self.close(True)
 
@@ -445,7 +446,7 @@ class Loop:
         if limit:
             sock.close()
             self.hub.events.rejected(
-                acceptor.name, peer, "the limit of connections is reached", limit
+                Principal(peer, acceptor.name), "the limit of connections is reached", limit
             )
             return
         self.hub.stats.connections_accepted += 1
@@ -453,9 +454,7 @@ class Loop:
         acceptor.connections += 1
         sock.setblocking(False)
         link = Link(self, acceptor, sock, peer)
-        link.connection = Connection(self.hub, link, acceptor.limits, now)
-        link.connection.peer = peer
-        link.connection.listener = acceptor.name
+        link.connection = Connection(self.hub, link, acceptor.limits, now, peer, acceptor.name)
         if acceptor.layers is not None:
             link.layers = acceptor.layers()
         self.links[link.fd] = link

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from cryptography import x509
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import (
@@ -24,6 +25,7 @@ from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from mhub.config import TlsSettings
+from mhub.core.principal import Certificate
 
 FORWARD_SECRET: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """The default for TLS 1.2: a key stolen tomorrow does not open what was recorded today."""
@@ -73,25 +75,27 @@ class TlsContexts:
         return SSL.Connection(self._current.default, None)
 
     @staticmethod
-    def identity(connection: SSL.Connection, how: str) -> str:
-        """Who the client is by its verified certificate; "" if it has none or it says nothing.
+    def client_certificate(connection: SSL.Connection) -> Certificate | None:
+        """The client's verified certificate, if it has one.
 
-        A certificate with two common names says nothing: whoever checks it elsewhere may have
-        looked at the other one.  The subject is written as RFC 4514 has it, `CN=pump,O=Works`.
+        One with two common names has none here: whoever checks it elsewhere may have looked at the
+        other one.
         """
         try:
-            certificate = connection.get_peer_certificate(as_cryptography=True)
-            if certificate is None:
-                return ""
-            if how == "subject":
-                name = certificate.subject.rfc4514_string()
-            else:
-                names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-                name = str(names[0].value) if len(names) == 1 else ""
+            found = connection.get_peer_certificate(as_cryptography=True)
+            if found is None:
+                return None
+            subject = found.subject.rfc4514_string()
+            names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            common_name = str(names[0].value) if len(names) == 1 else ""
+            fingerprint = found.fingerprint(hashes.SHA256()).hex()
+            expires_at = found.not_valid_after_utc.timestamp()
         except ValueError:
             # OpenSSL reads certificates that the stricter parser does not.
-            return ""
-        return "" if "\0" in name else name
+            return None
+        # What cannot be a User Name of MQTT cannot be a user here.
+        common_name, subject = ("" if "\0" in text else text for text in (common_name, subject))
+        return Certificate(common_name, subject, fingerprint, expires_at)
 
 
 class _ContextSet:

@@ -3,7 +3,8 @@
 from typing import Any
 from unittest import TestCase
 
-from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import Claim, Step, failure, proceed, success
+from mhub.core.principal import Identity
 from mhub.wire import reasons
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -65,9 +66,19 @@ class ClientIds(TestCase):
         self.check(2, "x" * 24, 3)
 
     def test_the_user_name_as_client_id(self) -> None:
+        """Only the name of a user who was authenticated: else anybody could be anybody."""
         world = World(username_as_client_id=True)
-        client = world.client("ignored", 4, username="alice", password=b"")
+        client = world.open(4)
+        client.connection.principal.prove("alice", "certificate")
+        client.send(p.connect("ignored", 4, username="mallory"))
+        self.assertEqual(client.next("CONNACK").reason, 0)
         self.assertEqual(client.connection.client_id, "alice")
+        self.check(5, "c", 4, username_as_client_id=True)
+        packet = answer(
+            p.connect("c", 5, username="alice", password=b"?"), 5, username_as_client_id=True
+        )
+        assert packet is not None
+        self.assertEqual(packet.reason, 0x87)
 
 
 class Offers(TestCase):
@@ -173,16 +184,16 @@ class Refusals(TestCase):
 class Echo:
     """An exchange of three steps: it repeats what it hears, and "no" fails."""
 
-    def __init__(self) -> None:
+    def __init__(self, claim: Claim) -> None:
         self.steps = 0
 
     def step(self, data: bytes) -> Step:
         self.steps += 1
         if data == b"no":
-            return Step(FAILURE, b"", "", "they said no")
+            return failure("they said no")
         if self.steps < 3:
-            return Step(CONTINUE, data, "", "")
-        return Step(SUCCESS, b"welcome", data.decode(), "")
+            return proceed(data)
+        return success(Identity(data.decode(), "echo"), b"welcome")
 
 
 class Exchanges(TestCase):
@@ -213,7 +224,7 @@ class Exchanges(TestCase):
         self.assertEqual(client.outlet.data[0] >> 4, 15)
         connack = self.finish(client)
         self.assertEqual((connack.reason, connack.prop(Prop.AUTH_DATA)), (0, b"welcome"))
-        self.assertEqual(client.session.username, "alice")
+        self.assertEqual(client.session.principal.user, "alice")
 
     def test_each_step_carries_the_data(self) -> None:
         client = self.begin(b"first")

@@ -3,7 +3,7 @@
 from typing import Any
 from unittest import TestCase
 
-from mhub.core.connection import Connection
+from mhub.core.principal import Principal
 from mhub.wire import reasons
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -233,15 +233,21 @@ class Authorization(Case):
     """The authorizer is asked once a message and once a filter; those who may know are told."""
 
     class NoSecrets:
-        def publish(self, connection: Connection, topic: str) -> int:
+        def publish(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
             return reasons.NOT_AUTHORIZED if topic == "secret" else 0
 
-        def subscribe(self, connection: Connection, topic_filter: str) -> int:
+        def will(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
+            return self.publish(principal, topic, qos, retain)
+
+        def subscribe(self, principal: Principal, topic_filter: str, qos: int, share: str) -> int:
             return reasons.NOT_AUTHORIZED if topic_filter == "secret" else 0
+
+        def receive(self, principal: Principal, topic: str) -> bool:
+            return True
 
     def setUp(self) -> None:
         super().setUp()
-        self.world.hub.authorizer = self.NoSecrets()
+        self.world.hub.authorize_with(self.NoSecrets())
 
     def test_publishing(self) -> None:
         client = self.client()

@@ -164,9 +164,9 @@ def scram(data: bytes) -> object:
     found = []
     for _, message in script.steps_of(data[:LONGEST]):
         step = exchange.step(message)
-        found.append((step.outcome, step.data, step.username, step.text))
+        found.append((step.outcome, step.data, step.text))
         assert step.outcome in (CONTINUE, FAILURE)
-        assert not step.username and len(step.text) < 300
+        assert step.identity is None and len(step.text) < 300
         assert len(step.data) <= len(message) + 200
     outcomes = [outcome for outcome, *_ in found]
     assert CONTINUE not in outcomes[1:], outcomes

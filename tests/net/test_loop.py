@@ -124,7 +124,8 @@ class Accepting(Case):
             sock.send(p.connect("c"))
             self.assertEqual(self.receive(sock, 4), b"\x20\x02\0\0")
             link = self.link("c")
-            self.assertEqual((link.connection.peer, link.connection.listener), ("local", "unix"))
+            principal = link.connection.principal
+            self.assertEqual((principal.address, principal.listener), ("local", "unix"))
 
     def test_nobody_after_the_listeners_closed(self) -> None:
         live = self.client("live")
