@@ -186,9 +186,8 @@ class Hub:
         self.now = now
         for timed in self.wheel.tick(now):
             try:
-                deadline = timed.fire(now)
-                if deadline:
-                    self.wheel.arm(timed, deadline)
+                timed.fire(now)
+                self.wheel.arm(timed, timed.deadline())
             except Exception as error:
                 self.events.crashed("a timer", error)
         if self.journal is not None:
@@ -470,9 +469,7 @@ class Hub:
         if session.sid:
             self.require_journal().session(session)
         redistribute(session, None, False)
-        deadline = session.deadline()
-        if deadline:
-            self.wheel.arm(session, deadline)
+        self.wheel.arm(session, session.deadline())
 
     def _regroup(self, session: Session) -> None:
         """Peers count the members of groups that are connected here."""
