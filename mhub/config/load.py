@@ -1,5 +1,6 @@
 """From a file to `Settings`: either everything in it is right, or all that is wrong is said."""
 
+import os
 import re
 import tomllib
 from dataclasses import replace
@@ -129,7 +130,7 @@ def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
         only = STORE_KEYS[name].only
         if only and store.kind not in only:
             place.at(name).wrong(f"only for kind {' or '.join(only)}; this store's is {store.kind}")
-    if store.kind == "sqlite" and Path(store.path).is_dir():
+    if store.kind == "sqlite" and os.path.isdir(store.path):  # not Path: it may raise
         place.at("path").wrong(f"expected a file, found the folder {store.path}")
     if store.kind == "redis":
         _check_redis(store.redis, place.at("redis"))

@@ -20,6 +20,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     redistribution  what a member of a shared group leaves undone goes to the others
     storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
+    partial     packets of which only a part has come, of all connections together
     authentication  enhanced authentication: what a method is, and a client that uses one
     aliases     topic aliases of a connection
     frames      a message as the frame that one connection gets

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from mhub.core import events
 from mhub.core.aliases import TopicAliases
 from mhub.core.authentication import (
     CONTINUE,
@@ -30,7 +31,7 @@ from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
 from mhub.wire.publish import topic_field
-from mhub.wire.topics import check_name
+from mhub.wire.topics import check_name, check_name_form
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
@@ -72,15 +73,13 @@ class Admission:
 
     def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         allowed = connection.limits
-        version, pos = decode.connect_version(data, body, end)
-        if version == 0:  # [MQTT-3.1.2-2]
-            connection.write(encode.connack_v3(False, reasons.V3_UNACCEPTABLE_VERSION))
-            self.hub.events.refused(
-                connection, reasons.UNSUPPORTED_VERSION, "unknown protocol level"
-            )
-            connection.close(reasons.UNSUPPORTED_VERSION, "")
-            return
+        version, known, pos = decode.connect_version(data, body, end)
         connection.version = version
+        if not known:  # [MQTT-3.1.2-2]
+            connection.max_packet_out = SHORTEST_CONNACK
+            raise ProtocolFault(
+                reasons.UNSUPPORTED_VERSION, f"unknown protocol level {data[pos - 1]}"
+            )
         if version not in allowed.versions:
             raise ProtocolFault(
                 reasons.UNSUPPORTED_VERSION,
@@ -120,11 +119,18 @@ class Admission:
         will = packet.will
         if will is None:
             return
+        check_name_form(will.topic, "will topic")
         allowed = connection.limits
         if will.qos > allowed.max_qos:  # [MQTT-3.2.2-12]
             raise ProtocolFault(reasons.QOS_NOT_SUPPORTED, f"will QoS {will.qos}")
         if will.retain and not allowed.retain_available:  # [MQTT-3.2.2-13]
             raise ProtocolFault(reasons.RETAIN_NOT_SUPPORTED, "a retained will")
+        most = allowed.message_size_limit
+        if most and len(will.payload) > most:
+            self.hub.stats.publish_refused_size += 1
+            raise ProtocolFault(
+                reasons.PACKET_TOO_LARGE, f"a will of {len(will.payload)} bytes, {most} are allowed"
+            )
         namespace = connection.namespace
         if namespace is not None:
             will.topic = namespace.mounted(will.topic)
@@ -133,7 +139,7 @@ class Admission:
         will.topic_field = topic_field(will.topic_data)
         reason = self.hub.may_leave_will(connection.principal, will)
         if reason:
-            self.hub.events.denied(connection, "will", will.topic)
+            self.hub.events.denied(connection, events.WILL, will.topic, reason)
             raise ProtocolFault(reason, f"no will may be left for {will.topic!r}")
 
     # Authentication
@@ -260,6 +266,7 @@ class Admission:
             packet.client_id = principal.user
         client_id, assigned = self._client_id(connection, packet)
         principal.client_id = client_id
+        hub.check_session_room(connection, client_id)
         self._check_will(connection, packet)
         keepalive_s = packet.keepalive_s
         if keepalive_s > allowed.max_keepalive_s or (

@@ -39,7 +39,9 @@ from mhub.core.authentication import Authentication
 from mhub.core.journal import AckTracker, DeferredFrame, Waiter
 from mhub.core.limits import Limits
 from mhub.core.namespace import namespace_of
+from mhub.core.partial import COUNTED_BYTES, Partial
 from mhub.core.ports import Outlet
+from mhub.core.principal import Principal
 from mhub.core.timers import earliest
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
@@ -74,11 +76,9 @@ PUT_OFF: Final = TURN | STORE | IDENTITY | SESSION
 OURS: Final = DEFERRED | STORE
 """While it is read from no more for one of these, its keep-alive does not count."""
 
-# Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
+# Fixed-header flags that each packet type must have, since MQTT 3.1.1; -1: PUBLISH, which uses
+# them [MQTT-2.2.2-2].
 FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
-
-PROGRESS: Final = 1024
-"""So many bytes of an unfinished packet are a sign of life, as a whole packet is."""
 
 UNREAD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
@@ -128,25 +128,6 @@ class Welcome:
         self.answer = answer  # properties of the CONNACK
 
 
-class Partial:
-    """What was read and not handled: the beginning of a packet, or all that was put off."""
-
-    def __init__(self, data: bytes, needed: int) -> None:
-        self.data = bytearray(data)
-        self.needed = needed  # bytes until it is worth looking again
-        self.progress = 0  # bytes of it that have counted as a sign of life
-
-    def is_due(self) -> bool:
-        return len(self.data) >= self.needed
-
-    def has_progress(self) -> bool:
-        """Whether so much has come since the last time that its sender is alive."""
-        if len(self.data) - self.progress < PROGRESS:
-            return False
-        self.progress = len(self.data)
-        return True
-
-
 class Connection(Waiter):
     def __init__(
         self,
@@ -157,14 +138,15 @@ class Connection(Waiter):
         address: str = "",
         listener: str = "",
     ) -> None:
-        super().__init__(address, listener)
+        super().__init__()
         self.hub = hub
         self.outlet = outlet
         self.limits = allowed
+        self.principal = Principal(address, listener)
+        self.client_id = ""  # the principal's, which each message names
         self.namespace = namespace_of(allowed.mount_point)
         self.state = NEW
         self.session: Session | None = None
-        self.client_id = ""
         self.received_at = now
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size
@@ -208,12 +190,36 @@ class Connection(Waiter):
             if self.paused & STORE or self.state >= HALTED:
                 return
             if not partial.is_due():
-                if partial.has_progress():
+                progress = partial.has_progress()
+                if progress:
                     self.received_at = now
+                if partial.counted:
+                    hub.partials.grow(self, partial, len(data), progress)
+                    self._bound_partials()
                 return
             data = bytes(partial.data)
-            self.partial = None
+            self._end_partial(partial)
         self._handle(data)
+
+    def _end_partial(self, partial: Partial) -> None:
+        self.partial = None
+        if partial.counted:
+            self.hub.partials.end(self, partial)
+
+    def _bound_partials(self) -> None:
+        """All unfinished packets together may have become too much."""
+        hub = self.hub
+        while True:
+            slowest = hub.partials.excess()
+            if slowest is None:
+                return
+            assert isinstance(slowest, Connection)
+            hub.stats.disconnected_partial += 1
+            hub.dismiss(
+                slowest,
+                reasons.QUOTA_EXCEEDED,
+                "unfinished packets take too much memory (limits.max_partial_bytes)",
+            )
 
     def _handle(self, data: bytes) -> None:
         """All whole packets of data; the rest is kept."""
@@ -260,11 +266,17 @@ class Connection(Waiter):
         if pos:
             self.received_at = hub.now
         if pos < size and self.state != CLOSED:
-            self.partial = Partial(data[pos:] if pos else data, needed)
+            partial = Partial(data[pos:] if pos else data, needed)
+            self.partial = partial
+            if needed > COUNTED_BYTES:
+                if partial.has_progress():
+                    self.received_at = hub.now
+                hub.partials.begin(self, partial)
+                self._bound_partials()
 
     def _check_length(self, data: bytes, pos: int, body: int, end: int) -> None:
         """What is asked of a longer packet before it is waited for."""
-        if self.state == NEW and data[pos] != 0x10:
+        if self.state == NEW and not decode.may_be_connect(data[pos]):
             raise self._not_connect(data[pos])
         most = self.max_packet_in
         if data[pos] >> 4 != kinds.PUBLISH:
@@ -287,10 +299,13 @@ class Connection(Waiter):
         kind = first >> 4
         self.hub.stats.packets_received += 1
         if first & 0x0F != FLAGS[kind] and kind != kinds.PUBLISH:
+            version = self.version
             if self.state == NEW:
-                raise self._not_connect(first)
-            # MQTT 3.1 sets DUP on what it repeats.
-            if self.version != V31 or first & 0x07 != 2 or FLAGS[kind] != 2:
+                if kind != kinds.CONNECT:
+                    raise self._not_connect(first)
+                version, _, _ = decode.connect_version(data, body, end)
+            # MQTT 3.1 sets DUP on what it repeats, and has no use for the others.
+            if version != V31:
                 raise malformed(f"wrong flags in {kinds.NAMES[kind]}")
         if self.state == NEW:
             if kind != kinds.CONNECT:  # [MQTT-3.1.0-1]
@@ -459,6 +474,8 @@ class Connection(Waiter):
             reason = 0
         if reason >= reasons.UNSPECIFIED and self.problem_info:
             text = reasons.name(reason)
+            if reason == reasons.IMPLEMENTATION_SPECIFIC:  # the one limit that has no code
+                text = f"the payload has more than {self.limits.message_size_limit} bytes"
             frame = encode.ack_explained(kind, pid, reason, text, self.max_packet_out)
         else:
             frame = encode.ack(kind, pid, reason)
@@ -595,7 +612,7 @@ class Connection(Waiter):
         partial = self.partial
         if partial is not None and partial.is_due() and not self.paused & STORE:
             data = bytes(partial.data)
-            self.partial = None
+            self._end_partial(partial)
             self._handle(data)
         if self.paused & PUT_OFF and (self.partial is None or not self.partial.is_due()):
             self._read_on(PUT_OFF)
@@ -703,7 +720,8 @@ class Connection(Waiter):
                     deferred.tracker.waiter = None
             self.deferred = None
         self.hub.storage.holding.pop(self, None)
-        self.partial = None
+        if self.partial is not None:
+            self._end_partial(self.partial)
         if self.authentication is not None and self.authentication.later is not None:
             self.authentication.later.abandon()
             self.authentication.later = None

@@ -62,16 +62,28 @@ BROKER: Final = "broker"
 NETWORK: Final = "network"  # it closed without DISCONNECT, or was lost
 OPERATOR: Final = "operator"
 
-# Causes of what can happen to each message, as indices of CAUSES.
+# Causes of what can happen to each message, as indices of CAUSES; the first five are drops.
 QUEUE_FULL: Final = 0
 OFFLINE: Final = 1
 EXPIRED: Final = 2
 TOO_LARGE: Final = 3
 UNMOUNTED: Final = 4
+PUBLISH: Final = 5
+SUBSCRIBE: Final = 6
+RECEIVE: Final = 7
+WILL: Final = 8
 
-DROPS: Final = ("queue_full", "offline", "expired", "too_large", "unmounted")
-DENIALS: Final = ("publish", "subscribe", "receive", "will")
-CAUSES: Final = DROPS + DENIALS
+CAUSES: Final = (
+    "queue_full",
+    "offline",
+    "expired",
+    "too_large",
+    "unmounted",
+    "publish",
+    "subscribe",
+    "receive",
+    "will",
+)
 
 MOST_BURSTS: Final = 1000
 """Clients whose bursts are told one by one; those beyond are told together."""
@@ -80,9 +92,9 @@ MOST_BURSTS: Final = 1000
 class EventSource(Timed):
     """A connection, as far as events tell of it."""
 
-    def __init__(self, address: str, listener: str) -> None:
+    def __init__(self) -> None:
         super().__init__()
-        self.principal = Principal(address, listener)
+        self.principal = NOBODY
         self.version = 0
         self.burst: Burst | None = None  # what it was denied lately
 
@@ -92,8 +104,7 @@ class Event:
 
     def __init__(self, kind: str) -> None:
         self.kind = kind
-        self.client_id = ""
-        self.principal = NOBODY  # who it is: user, address, listener and so on
+        self.principal = NOBODY  # whom it is about
         self.version = 0  # of MQTT, as on the wire
         self.reason = 0  # an MQTT reason code
         self.text = ""  # for people
@@ -107,6 +118,26 @@ class Event:
         self.session_present = False  # the client goes on with a session that it had
         self.error: Exception | None = None
 
+    @property
+    def client_id(self) -> str:
+        return self.principal.client_id
+
+    @property
+    def user(self) -> str:
+        return self.principal.user
+
+    @property
+    def claimed_user(self) -> str:
+        return self.principal.claimed_user
+
+    @property
+    def address(self) -> str:
+        return self.principal.address
+
+    @property
+    def listener(self) -> str:
+        return self.principal.listener
+
 
 class Sink(Protocol):
     """Whoever wants to know."""
@@ -117,8 +148,7 @@ class Sink(Protocol):
 class Burst:
     """What happens again and again to the messages of one client."""
 
-    def __init__(self, client_id: str, principal: Principal) -> None:
-        self.client_id = client_id
+    def __init__(self, principal: Principal) -> None:
         self.principal = principal
         self.counts = [0] * len(CAUSES)  # since the last event
         self.is_told = [False] * len(CAUSES)
@@ -147,7 +177,7 @@ class Events:
         self.interval_s = interval_s  # how often the number of what followed is told
         self.due_at = 0.0
         self.bursts: list[Burst] = []
-        self.others = Burst("", NOBODY)
+        self.others = Burst(NOBODY)
         self.others.over = True  # nobody keeps it
         self.watches: dict[tuple[str, str, str], Watch] = {}
 
@@ -173,7 +203,6 @@ class Events:
 
     def _about(self, kind: str, source: EventSource) -> Event:
         event = Event(kind)
-        event.client_id = source.principal.client_id
         event.principal = source.principal
         event.version = source.version
         return event
@@ -210,49 +239,49 @@ class Events:
 
     # Before MQTT
 
-    def stranger(self, principal: Principal, text: str) -> None:
-        self._before_mqtt(STRANGER, principal, text, "")
+    def stranger(self, listener: str, address: str, text: str) -> None:
+        self._at_listener(STRANGER, listener, address, text, "")
 
-    def rejected(self, principal: Principal, text: str, limit: str = "") -> None:
+    def rejected(self, listener: str, address: str, text: str, limit: str = "") -> None:
         """`limit` is the setting that was reached, if it is one."""
-        self._before_mqtt(REJECTED, principal, text, limit)
+        self._at_listener(REJECTED, listener, address, text, limit)
 
     def accept_failed(self, listener: str, text: str) -> None:
-        self._before_mqtt(ACCEPT_FAILED, Principal("", listener), text, "")
+        self._at_listener(ACCEPT_FAILED, listener, "", text, "")
 
-    def _before_mqtt(self, kind: str, principal: Principal, text: str, cause: str) -> None:
+    def _at_listener(self, kind: str, listener: str, address: str, text: str, cause: str) -> None:
         event = Event(kind)
-        event.principal = principal
+        event.principal = Principal(address, listener)
         event.text = text
         event.cause = cause
         self.emit(event)
 
     # Messages, told as bursts
 
-    def denied(self, source: EventSource, action: str, topic: str) -> None:
-        """The authorizer has said no to "publish", "subscribe", "receive" or "will"."""
+    def denied(self, source: EventSource, cause: int, topic: str, reason: int) -> None:
+        """PUBLISH, SUBSCRIBE, RECEIVE or WILL: what a client may not do."""
         burst = source.burst
         if burst is None or burst.over:
-            burst = self.begin_burst(source.principal.client_id, source.principal)
+            burst = self.begin_burst(source.principal)
             source.burst = burst
-        if burst.add(CAUSES.index(action)):
+        if burst.add(cause):
             event = self._about(DENIED, source)
-            event.cause = action
+            event.cause = CAUSES[cause]
             event.topic = topic
+            event.reason = reason
             self.emit(event)
 
-    def begin_burst(self, client_id: str, principal: Principal) -> Burst:
+    def begin_burst(self, principal: Principal) -> Burst:
         """For a client that has none, or one that is over."""
         if len(self.bursts) >= MOST_BURSTS:
             return self.others
-        burst = Burst(client_id, principal)
+        burst = Burst(principal)
         self.bursts.append(burst)
         return burst
 
     def tell_burst(self, burst: Burst, cause: int, count: int) -> None:
         """So many more; 0: the first one."""
-        event = Event(DROPPED if cause < len(DROPS) else DENIED)
-        event.client_id = burst.client_id
+        event = Event(DROPPED if cause < PUBLISH else DENIED)
         event.principal = burst.principal
         event.cause = CAUSES[cause]
         event.count = count if count else 1
@@ -306,9 +335,8 @@ class Events:
 
     # The rest
 
-    def session_expired(self, client_id: str, principal: Principal) -> None:
+    def session_expired(self, principal: Principal) -> None:
         event = Event(SESSION_EXPIRED)
-        event.client_id = client_id
         event.principal = principal
         self.emit(event)
 

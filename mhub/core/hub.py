@@ -21,10 +21,12 @@ from mhub.core.admission import Admission
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
 from mhub.core.events import DROPPED, LIMITED, Events
+from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
+from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
 from mhub.core.ports import JournalWriter
 from mhub.core.principal import Principal
@@ -40,6 +42,7 @@ from mhub.core.subscribing import Subscribing, remount
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
 from mhub.wire import reasons
+from mhub.wire.errors import ProtocolFault
 from mhub.wire.publish import Publish
 from mhub.wire.topics import reserved
 
@@ -54,10 +57,13 @@ class HubSettings:
 
     def __init__(self) -> None:
         self.max_topic_levels = 128
+        self.max_wildcard_patterns = 256  # of filters with many levels; 0: any number
         self.route_cache_size = 100_000
+        self.max_sessions = 0  # 0: any number
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
         self.max_queued_bytes_total = 2048 * 1024 * 1024  # of all sessions; 0: any number
+        self.max_partial_bytes = 256 * 1024 * 1024  # of unfinished packets; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
         self.portion = 500  # waiting messages sent to one client in one turn
@@ -88,7 +94,12 @@ class Hub:
         events.sinks.append(self.stats)
         self.wheel = Wheel()
         self.wheel.tick(now)
-        self.router = Router(self.stats, settings.route_cache_size, settings.max_topic_levels)
+        self.router = Router(
+            self.stats,
+            settings.route_cache_size,
+            settings.max_topic_levels,
+            settings.max_wildcard_patterns,
+        )
         self.retained = Retained(
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
@@ -101,9 +112,13 @@ class Hub:
         self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
         self.sessions: dict[str, Session] = {}
+        self.max_sessions = settings.max_sessions
+        self.sessions_at: dict[str, int] = {}  # how many, by the listener they came to last
         self.queues = QueueTotal(settings.max_queued_bytes_total)
+        self.partials = PartialPackets(settings.max_partial_bytes)
         self.connected = 0
         self.stopping = False
+        self.taken_over = False  # another node has all that this hub had, wills among it
         self.redirect: Redirect | None = None  # no client may come, and those here were sent away
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
@@ -369,7 +384,7 @@ class Hub:
     def publish_will(self, session: Session) -> None:
         """The will, once [MQTT-3.1.2-8, MQTT-3.1.2-10]."""
         will = session.will
-        if will is None or self.stopping:
+        if will is None or self.taken_over:
             return
         session.will = None
         if session.sid:
@@ -384,12 +399,23 @@ class Hub:
         self.stats.wills_published += 1
         self.publish(message, self.router.find(message.topic_data))
 
+    def publish_due_wills(self, now: float) -> None:
+        """Those that were due before this hub had its first tick: of clients that were connected
+        when the broker was killed.  Nobody is let in before; see also attach().
+        """
+        self.now = now
+        for session in list(self.sessions.values()):
+            if session.is_will_due(now):
+                self.publish_will(session)
+
     # Sessions
 
     def attach(self, connection: Connection, clean: bool) -> tuple[Session, bool]:
         """The session for a CONNECT, and whether it had been there before."""
         client_id = connection.client_id
         session = self.sessions.get(client_id)
+        if session is not None and session.is_will_due(self.now):
+            self.publish_will(session)  # the client is back too late, though before the tick
         if session is not None and session.connection is not None:
             self.events.taken_over(
                 session.connection, f"the client has connected from {connection.principal.address}"
@@ -413,6 +439,8 @@ class Hub:
             session.reset_state()
             connection.untold = True
         session.limits = connection.limits
+        self.count_at(session, connection.principal.listener)
+        session.inflight.window_bytes = connection.limits.max_inflight_bytes or UNLIMITED_BYTES
         if session.namespace is not connection.namespace:
             remount(session, connection.namespace)
         self.set_principal(session, connection.principal)
@@ -442,6 +470,29 @@ class Hub:
             session.inflight.last_pid = self.peers.first_pid(client_id)
         return session
 
+    def check_session_room(self, connection: Connection, client_id: str) -> None:
+        """Refuse to make a session, if there are enough; whoever has one always gets it."""
+        if client_id in self.sessions:
+            return
+        allowed = connection.limits.max_listener_sessions
+        if self.max_sessions and len(self.sessions) >= self.max_sessions:
+            text = f"there are {self.max_sessions} sessions, as many as may be"
+        elif allowed and self.sessions_at.get(connection.principal.listener, 0) >= allowed:
+            text = f"the listener has {allowed} sessions, as many as may be"
+        else:
+            return
+        if self.peers is None or not self.peers.has_session(client_id):
+            self.stats.sessions_refused += 1
+            raise ProtocolFault(reasons.QUOTA_EXCEEDED, text)
+
+    def count_at(self, session: Session, listener: str) -> None:
+        """A session is among those of a listener; "": it is over."""
+        if session.counted_at != listener:
+            for name, change in ((session.counted_at, -1), (listener, 1)):
+                if name:
+                    self.sessions_at[name] = self.sessions_at.get(name, 0) + change
+            session.counted_at = listener
+
     def detach(self, connection: Connection) -> None:
         """A connection has ended; the session goes on for as long as it may."""
         session = connection.session
@@ -454,7 +505,7 @@ class Hub:
         expiry_s = session.expiry_s
         will = session.will
         if will is not None:
-            if (will.delay_s == 0 and not self.stopping) or expiry_s == 0:
+            if will.delay_s == 0 or expiry_s == 0:
                 self.publish_will(session)
             else:
                 will.due_at = self.now + min(will.delay_s, expiry_s)
@@ -489,6 +540,7 @@ class Hub:
         redistribute(session, None, True)
         session.forget_queue()
         session.lose_state(False)
+        self.count_at(session, "")
         if session.sid:
             self.require_journal().ended(session)
         if self.sessions.get(session.client_id) is session:
@@ -523,9 +575,16 @@ class Hub:
         return sent
 
     def shut_down(self, now: float) -> None:
-        """Tell every client; wills wait for a restart, as the specification allows."""
+        """Publish the wills that are not to wait for the next start, and tell every client.
+
+        The wills come first, while subscribers are still connected; for those who are not, and as
+        retained messages, they are stored with the rest.
+        """
         self.now = now
         self.stopping = True
+        for session in list(self.sessions.values()):
+            if session.will is not None and session.leaves_will_at_stop(now):
+                self.publish_will(session)
         for session in list(self.sessions.values()):
             if session.connection is not None:
                 session.connection.fail(reasons.SERVER_SHUTTING_DOWN, "the broker is stopping")

@@ -231,6 +231,13 @@ def _messages() -> list[Metric]:
             lambda hub: hub.stats.subscriptions_refused,
         ),
         Metric(
+            "subscriptions/refused_patterns",
+            COUNTER,
+            "subscriptions",
+            "those of them that were refused because of `limits.max_wildcard_patterns`",
+            lambda hub: hub.stats.subscriptions_refused_patterns,
+        ),
+        Metric(
             "shared_subscriptions/count",
             GAUGE,
             "subscriptions",
@@ -257,6 +264,20 @@ def _messages() -> list[Metric]:
             "bytes",
             "messages that wait for clients (`limits.max_queued_bytes_total`)",
             lambda hub: hub.queues.size_bytes,
+        ),
+        Metric(
+            "partial/bytes",
+            GAUGE,
+            "bytes",
+            "packets of which not all has come yet (`limits.max_partial_bytes`)",
+            lambda hub: hub.partials.size_bytes,
+        ),
+        Metric(
+            "refused/message_size",
+            COUNTER,
+            "messages",
+            "messages dropped because their payload was longer than `limits.message_size_limit`",
+            lambda hub: hub.stats.publish_refused_size,
         ),
         Metric(
             "dropped/queue_full",
@@ -378,6 +399,13 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.connections_refused,
         ),
         Metric(
+            "connections/refused/sessions",
+            COUNTER,
+            "connections",
+            "those of them that were refused because of `max_sessions`",
+            lambda hub: hub.stats.sessions_refused,
+        ),
+        Metric(
             "connections/rejected",
             COUNTER,
             "connections",
@@ -404,6 +432,13 @@ def _connections() -> list[Metric]:
             "connections",
             "connections closed because an authenticator did not answer in time",
             lambda hub: hub.stats.authentication_timeouts,
+        ),
+        Metric(
+            "connections/partial_full",
+            COUNTER,
+            "connections",
+            "connections closed because of `limits.max_partial_bytes`",
+            lambda hub: hub.stats.disconnected_partial,
         ),
         Metric(
             "connections/protocol_errors",

@@ -1,8 +1,8 @@
 """What the core needs from the world, as narrow protocols given to it when it is built.
 
-Two more have their own files, as they know nothing of the rest: `mhub.core.authentication` (who is
-it?) and `mhub.core.authorization` (may they?).  Whoever wants to know what happens is a sink of
-`mhub.core.events`.
+Three more have their own files, as they know nothing of the rest: `mhub.core.authentication` (who
+is it?), `mhub.core.authorization` (may they?) and `mhub.core.events` (what happens, for any number
+of sinks).
 """
 
 from typing import TYPE_CHECKING, Protocol

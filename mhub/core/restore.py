@@ -50,6 +50,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         session.last_seq = stored.last_seq
         session.state_lost = STATE_LOST + session.client_id in contents.notes
         _put(hub, session)
+        hub.count_at(session, session.principal.listener)
         if hub.peers is not None and hub.peers.table.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)
@@ -142,7 +143,8 @@ def _messages(session: Session, stored: StoredSession, clock_offset_s: float) ->
 def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journal) -> None:
     """Who was connected when the broker ended counts as gone from now on.
 
-    What is past already happens with the first tick: a will is published, a session ends.
+    What is past already happens before anybody is let in: a will is published; or with the first
+    tick: a session ends.
     """
     record = stored.record
     clock_offset_s = journal.clock_offset_s

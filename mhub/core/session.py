@@ -60,6 +60,7 @@ class Session(Subscriber):
         super().__init__(client_id)
         self.hub = hub
         self.limits = allowed
+        self.counted_at = ""  # the listener among whose sessions it counts
         self.namespace: Namespace | None = None  # of the last connection; None: all topics
         self.connection: Connection | None = None
         self.subscriptions: dict[str, Subscription] = {}
@@ -151,7 +152,7 @@ class Session(Subscriber):
         if connection is None or connection.blocked or connection.output_held_until:
             return False
         inflight = self.inflight
-        has_place = inflight.outstanding < inflight.window
+        has_place = inflight.has_place()
         if inflight.resend is not None:
             return has_place
         replay = self.replay
@@ -237,7 +238,8 @@ class Session(Subscriber):
     def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:
         delivery = self.inflight.release(pid)
         if delivery is None:
-            connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
+            if reason < UNSPECIFIED:  # else the client expects no PUBREL
+                connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
         elif reason >= UNSPECIFIED:  # it is over [MQTT-4.4.0-2]
             self.inflight.drop(pid)
             self._settle(delivery)
@@ -399,7 +401,7 @@ class Session(Subscriber):
             if not queue.at_hand:
                 self.end_queue()
                 return
-            if inflight.outstanding >= inflight.window and not queue.begins_with_qos0():
+            if not inflight.has_place() and not queue.begins_with_qos0():
                 return
             most -= 1
             self.hub.work += 1
@@ -420,7 +422,7 @@ class Session(Subscriber):
         """A message for it was dropped: the first of a burst is an event, others are counted."""
         burst = self.burst
         if burst is None or burst.over:
-            burst = self.hub.events.begin_burst(self.client_id, self.principal)
+            burst = self.hub.events.begin_burst(self.principal)
             self.burst = burst
         if burst.add(cause):
             self.hub.events.tell_burst(burst, cause, 0)
@@ -503,6 +505,27 @@ class Session(Subscriber):
 
     # Time
 
+    def is_will_due(self, now: float) -> bool:
+        """Whether its client is gone, and has been for longer than the will's delay.
+
+        Of a frozen session another node decides that, as soon as it has it.
+        """
+        will = self.will
+        return will is not None and 0.0 < will.due_at <= now and not self.frozen
+
+    def leaves_will_at_stop(self, now: float) -> bool:
+        """Whether a clean stop of the broker makes the will due.
+
+        The connection ends with it, and a session that is not in the store does, too.  A delay that
+        is not over is the chance of a client to resume its session, also after a restart.
+        """
+        will = self.will
+        if will is None or self.frozen:
+            return False
+        if not self.sid:
+            return True
+        return self.is_will_due(now) or (self.connection is not None and will.delay_s == 0)
+
     def deadline(self) -> float:
         """Of a delayed will, or of the end."""
         if self.connection is not None or self.frozen:
@@ -522,10 +545,10 @@ class Session(Subscriber):
         """Delayed will and session expiry."""
         if self.connection is not None or self.frozen:
             return
-        if self.will is not None and self.will.due_at and self.will.due_at <= now:
+        if self.is_will_due(now):
             self.hub.publish_will(self)
         if self.ends_at and self.ends_at <= now:
-            self.hub.events.session_expired(self.client_id, self.principal)
+            self.hub.events.session_expired(self.principal)
             self.hub.end_session(self)
             self.ends_at = 0.0
             self.will = None

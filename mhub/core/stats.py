@@ -12,6 +12,7 @@ class Stats:
         self.connections_open = 0  # a gauge
         self.connections_accepted = 0
         self.connections_refused = 0  # by CONNACK, or for want of a CONNECT
+        self.sessions_refused = 0  # by CONNACK, as there were enough
         self.connections_rejected = 0  # before MQTT: limits, strangers on the port
         self.accept_failures = 0  # the system gave a listener no connection
         self.clients_maximum = 0
@@ -21,6 +22,7 @@ class Stats:
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
         self.protocol_errors = 0
+        self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0
         self.bytes_sent = 0
         self.packets_received = 0
@@ -30,6 +32,7 @@ class Stats:
         self.publish_bytes_received = 0
         self.publish_bytes_sent = 0
         self.publish_refused = 0  # not authorized
+        self.publish_refused_size = 0  # the payload was longer than the listener allows
         self.dropped_queue_full = 0  # a session's queue was at its bound
         self.dropped_offline = 0  # QoS 0 for a session without connection
         self.dropped_expired = 0  # message expiry
@@ -40,6 +43,7 @@ class Stats:
         self.store_failures = 0  # how often the store did not take a batch
         self.store_commits = 0
         self.subscriptions_refused = 0
+        self.subscriptions_refused_patterns = 0  # of these: too many patterns of wildcards
         self.wills_published = 0
         self.route_cache_misses = 0
         self.defects = 0  # of ours, that came to light

@@ -17,15 +17,18 @@ from mhub.log import logger
 from mhub.wire import reasons
 from mhub.wire.packets import VERSION_NAMES
 
-FIELDS: Final = ("client_id", "reason", "text", "cause", "by", "topic", "node")
-"""Those that a line carries if they are not empty, besides who it is."""
+FIELDS: Final = (
+    *("client_id", "user", "claimed_user", "address", "listener", "reason", "text", "cause", "by"),
+    *("topic", "node"),
+)
+"""Those that a line carries if they are not empty."""
 
 DROPS: Final = {
     "queue_full": "the queue is full",
     "offline": "QoS 0 for a client that is not connected",
     "expired": "the message expired while it was waiting",
     "too_large": "larger than the client's Maximum Packet Size",
-    "unmounted": "it is from before the session had another mount point",
+    "unmounted": "outside of the mount point that the client has now",
     "retained_full": "the limit of retained messages is reached",
     "peer_queue_full": "the queue for that node is full",
 }
@@ -84,27 +87,11 @@ class EventLog:
 
 def _fields(event: Event) -> dict[str, object]:
     found = {name: getattr(event, name) for name in FIELDS if getattr(event, name)}
-    principal = event.principal
-    known = {
-        "user": principal.user,
-        "claimed_user": principal.claimed_user,
-        "address": principal.address,
-        "listener": principal.listener,
-    }
-    found |= {name: value for name, value in known.items() if value}
     if event.version:
         found["version"] = VERSION_NAMES[event.version]
     if event.count > 1:
         found["count"] = event.count
     return found
-
-
-def _place(event: Event) -> str:
-    return f"{event.principal.address} on {event.principal.listener}"
-
-
-def _client(event: Event) -> str:
-    return f"{event.client_id!r} from {event.principal.address}"
 
 
 def _why(event: Event) -> str:
@@ -116,44 +103,48 @@ def _why(event: Event) -> str:
 
 
 def _connected(event: Event) -> str:
-    user = f", user {event.principal.shown_user()!r}" if event.principal.shown_user() else ""
+    user = event.principal.shown_user()
+    user = f", user {user!r}" if user else ""
     resumed = ", session resumed" if event.session_present else ""
     return (
-        f"{event.client_id!r} connected from {_place(event)},"
+        f"{event.client_id!r} connected from {event.address} on {event.listener},"
         f" MQTT {VERSION_NAMES[event.version]}{user}{resumed}"
     )
 
 
 def _disconnected(event: Event) -> str:
     why = _why(event)
-    return f"{_client(event)} disconnected, {ENDS[event.by]}{': ' if why else ''}{why}"
+    return (
+        f"{event.client_id!r} from {event.address} disconnected, {ENDS[event.by]}"
+        f"{': ' if why else ''}{why}"
+    )
 
 
 def _refused(event: Event) -> str:
     client = f" ({event.client_id!r})" if event.client_id else ""
-    return f"{_place(event)}{client} was refused: {_why(event)}"
+    return f"{event.address}{client} on {event.listener} was refused: {_why(event)}"
 
 
 def _rejected(event: Event) -> str:
     limit = f" ({event.cause})" if event.cause else ""
-    return f"{_place(event)} was rejected: {event.text}{limit}"
+    return f"{event.address} on {event.listener} was rejected: {event.text}{limit}"
 
 
 def _stranger(event: Event) -> str:
-    return f"{_place(event)} was rejected, it does not speak MQTT: {event.text}"
+    return f"{event.address} on {event.listener} was rejected, it does not speak MQTT: {event.text}"
 
 
 def _accept_failed(event: Event) -> str:
-    return f"{event.principal.listener} cannot accept connections for now: {event.text}"
+    return f"{event.listener} cannot accept connections for now: {event.text}"
 
 
 def _taken_over(event: Event) -> str:
-    return f"the session of {_client(event)} was taken over: {event.text}"
+    return f"the session of {event.client_id!r} from {event.address} was taken over: {event.text}"
 
 
 def _kicked(event: Event) -> str:
     why = f": {event.text}" if event.text else ""
-    return f"{_client(event)} is disconnected by an operator{why}"
+    return f"{event.client_id!r} from {event.address} is disconnected by an operator{why}"
 
 
 def _session_expired(event: Event) -> str:
@@ -164,7 +155,7 @@ def _denied(event: Event) -> str:
     who = repr(event.client_id) if event.client_id else "other clients"
     what = f"{event.cause} {event.topic!r}" if event.topic else event.cause
     if event.is_first:
-        return f"{who} may not {what}"
+        return f"{who} may not {what}: {reasons.name(event.reason)}"
     return f"{who}: {event.count} more requests to {event.cause} denied"
 
 

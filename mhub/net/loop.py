@@ -21,7 +21,7 @@ from typing import Final, Protocol
 from mhub.core.connection import NEW, Connection
 from mhub.core.hub import Hub
 from mhub.core.limits import Limits
-from mhub.core.principal import Principal
+from mhub.wire.decode import may_be_connect
 
 READ_SIZE: Final = 64 * 1024
 EVENTS_PER_TURN: Final = 256
@@ -121,7 +121,11 @@ class Link:
             return  # it has not heard our last words yet
         elif self.layers is not None:
             self._climb(data, now)
-        elif self.connection.state == NEW and data[0] != 0x10 and self.connection.partial is None:
+        elif (
+            self.connection.state == NEW
+            and not may_be_connect(data[0])
+            and self.connection.partial is None
+        ):
             self._stranger(data)
         else:
             self.connection.receive(data, now)
@@ -152,7 +156,7 @@ class Link:
         """Bytes that have passed all layers, to the core."""
         connection = self.connection
         if connection.state == NEW and connection.partial is None:
-            if data[0] != 0x10:
+            if not may_be_connect(data[0]):
                 self._stranger(data)
                 return
             if self.layers is not None:
@@ -163,7 +167,7 @@ class Link:
     def _stranger(self, data: bytes) -> None:
         loop = self.loop
         text = loop.describe_stranger(data)
-        loop.hub.events.stranger(self.connection.principal, text)
+        loop.hub.events.stranger(self.acceptor.name, self.connection.principal.address, text)
         self.closing = True
         self.connection.lost("")
         self._drop()
@@ -171,7 +175,9 @@ class Link:
     def _end(self, text: str) -> None:
         """A layer does not go on."""
         if self.connection.state == NEW and text:
-            self.loop.hub.events.rejected(self.connection.principal, text)
+            self.loop.hub.events.rejected(
+                self.acceptor.name, self.connection.principal.address, text
+            )
         self.connection.lost(text)
         self.close(True)
 
@@ -446,7 +452,7 @@ class Loop:
         if limit:
             sock.close()
             self.hub.events.rejected(
-                Principal(peer, acceptor.name), "the limit of connections is reached", limit
+                acceptor.name, peer, "the limit of connections is reached", limit
             )
             return
         self.hub.stats.connections_accepted += 1

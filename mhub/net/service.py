@@ -9,7 +9,7 @@ wake-up costs (docs/performance.md).  A reactor without an epoll of its own gets
 """
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +55,10 @@ class Turns:
             finally:
                 if not self._loop.epoll.closed:
                     self._reactor.addReader(self)
+                    # The reactor was let go on in the midst of it.  No socket need have anything to
+                    # read: what was put off would wait for the next tick.
+                    if self._loop.hub.unfinished:
+                        self.go_on_soon()
         elif self._loop.turn():
             self.go_on_soon()
 
@@ -132,6 +136,7 @@ class NetService(Service):
     def open(self) -> None:
         """Let clients in."""
         opened: list[ListenerSettings] = []
+        self._hub.publish_due_wills(self.loop.clock())
         self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
         self._reactor.addReader(self._turns)
         for listener, bound in self._bound:
@@ -157,11 +162,15 @@ class NetService(Service):
         self.loop.tick()
         self.wake()
 
-    def reload_certificates(self) -> None:
-        """Read all certificates again; connections that are there stay as they are."""
+    def reload_certificates(self, listeners: Sequence[ListenerSettings]) -> None:
+        """Read all certificates again; connections that are there stay as they are.
+
+        `listeners` are those of this service, whose certificates may be in other files now.
+        """
+        wanted = {listener.name: listener.tls for listener in listeners}
         for name, tls in self._tls.items():
             try:
-                tls.reload()
+                tls.reload(wanted.get(name))
             except TlsError as error:
                 self._log.error(
                     "{name}: certificates not reloaded: {error}", name=name, error=error

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
@@ -36,6 +37,7 @@ _VERIFY: Final = {
     "optional": SSL.VERIFY_PEER,
     "required": SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT,
 }
+_NO_AUTO_CHAIN: Final = 0x8  # pyOpenSSL has no name for it
 _CRL: Final = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----", re.DOTALL)
 
 _SigningKey = (
@@ -149,14 +151,17 @@ class _Recipe:
     def __init__(self, settings: TlsSettings, alpn: list[bytes]) -> None:
         self._settings = settings
         self._alpn = alpn
+        self._known: list[x509.Certificate] = []  # what may be needed to complete a chain
         self._authorities: list[x509.Certificate] = []
         self._revoked: list[x509.CertificateRevocationList] = []
+        if settings.ca:
+            self._known = _read(settings.ca, "certificates", x509.load_pem_x509_certificates)
         if settings.client_certificate != "none":
             if not settings.ca:
                 raise TlsError(
                     f"ca: missing, client certificates are {settings.client_certificate}"
                 )
-            self._authorities = _read(settings.ca, "certificates", x509.load_pem_x509_certificates)
+            self._authorities = self._known
             if settings.crl:
                 self._revoked = _read(settings.crl, "revocation lists", _revocations)
 
@@ -170,7 +175,7 @@ class _Recipe:
             raise TlsError(f"{key}: not the key of the first certificate in {certificate}")
         try:
             context.use_certificate(chain[0])
-            for issuer in chain[1:]:
+            for issuer in chain[1:] + _issuers(chain[-1], self._known):
                 context.add_extra_chain_cert(issuer)
             context.use_privatekey(private)
         except SSL.Error as error:
@@ -184,7 +189,8 @@ class _Recipe:
             SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE
         )
         # An idle connection gives its buffers back: 26 KiB of memory each instead of 58.
-        context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        # And what is shown of a chain is for make() to say, not for what clients are checked by.
+        context.set_mode(SSL.MODE_RELEASE_BUFFERS | _NO_AUTO_CHAIN)
         try:
             context.set_cipher_list((settings.ciphers or FORWARD_SECRET).encode())
         except SSL.Error as error:
@@ -235,6 +241,33 @@ def _read(path: str, what: str, parse: Callable[[bytes], list[T]]) -> list[T]:
     if not found:
         raise TlsError(f"{path}: no {what} in PEM form")
     return found
+
+
+def _issuers(
+    certificate: x509.Certificate, known: list[x509.Certificate]
+) -> list[x509.Certificate]:
+    """The authorities above a certificate, as far as they are known, without the root.
+
+    Clients have the root, or they do not believe it.
+    """
+    found: list[x509.Certificate] = []
+    while len(found) <= len(known):  # two that have signed each other are no chain
+        above = next((each for each in known if _has_issued(each, certificate)), None)
+        if above is None or above.subject == above.issuer:
+            break
+        found.append(above)
+        certificate = above
+    return found
+
+
+def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    if certificate.issuer != authority.subject or certificate == authority:
+        return False
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):  # another one of that name, or a strange key
+        return False
+    return True
 
 
 def _content(path: str) -> bytes:

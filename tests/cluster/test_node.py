@@ -89,6 +89,22 @@ class PublishTests(Case):
         self.assertEqual(counts, [10, 10, 10])
 
 
+class SessionCapTests(Case):
+    def test_a_session_of_another_node_may_come_to_one_that_is_full(self) -> None:
+        sim = self.cluster("ab")
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        client = self.connect(a, "c", clean=False)
+        node_of(b).hub.max_sessions = 1
+        self.connect(b, "d")
+        refused = b.open(4)
+        b.send(refused, p.connect("e", 4))
+        self.assertEqual(refused.next("CONNACK").reason, 3)
+        a.lose(client)
+        again = self.connect(b, "c", clean=False)
+        assert again.connack is not None
+        self.assertTrue(again.connack.session_present)
+
+
 class ResumeTests(Case):
     def test_a_link_that_breaks_neither_loses_nor_doubles_nor_mixes(self) -> None:
         for durable in (False, True):

@@ -176,7 +176,7 @@ def scram(data: bytes) -> object:
 def stranger(data: bytes) -> object:
     """Any first bytes are either a CONNECT's or have short, printable words for the log."""
     words = sniff.describe(data)
-    assert (words is None) == (not data or data[0] == 0x10)
+    assert (words is None) == (not data or (data[0] >> 4 == 1 and data[0] != 0x16))
     assert bool(sniff.kind(data)) == (words is not None)
     assert words is None or (len(words) < 200 and words.isprintable())
     return words

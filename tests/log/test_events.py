@@ -83,10 +83,10 @@ class Lines(Case):
     def test_what_a_client_is_called_cannot_forge_a_line(self) -> None:
         source = self.source()
         source.principal.client_id = "a\n2026-01-01 {forged}"
-        source.principal.claimed_user = "b\r\x1b[31m{forged}"
+        source.principal.user = "b\r\x1b[31m{forged}"
         self.events.connected(source, False)
         self.assertIn(r"'a\n2026-01-01 {forged}'", self.said())
-        self.assertIn(r"'b\r\x1b[31m{forged}?'", self.said())
+        self.assertIn(r"'b\r\x1b[31m{forged}'", self.said())
         self.assertNotIn("\n", self.said())
 
     def test_drops(self) -> None:

@@ -25,6 +25,8 @@ from mhub.config import SniSettings, TlsSettings
 from mhub.net.tls import TlsContexts, TlsError
 from tests.helpers.certificates import Authority, write_revocations
 
+DER = 2  # what OpenSSL calls that form
+
 
 class Echo(Protocol):
     def dataReceived(self, data: bytes) -> None:
@@ -181,19 +183,7 @@ class OddCase(TlsCase):
 
     def write_middle(self, root: Authority) -> Authority:
         """An authority below another, in middle.crt."""
-        middle = Authority("middle")
-        now = datetime.now(UTC)
-        middle.certificate = (
-            x509.CertificateBuilder()
-            .subject_name(middle.certificate.subject)
-            .issuer_name(root.certificate.subject)
-            .public_key(middle.key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .sign(root.key, hashes.SHA256())
-        )
+        middle = Authority("middle", root)
         middle.write(self.dir / "middle.crt")
         return middle
 
@@ -245,6 +235,66 @@ class Server(OddCase):
         leaf.write_bytes(leaf.read_bytes() + middle.certificate.public_bytes(Encoding.PEM))
         contexts = self.contexts(certificate=str(leaf), key=self.path("leaf.example.key"))
         Link(contexts, self.client(), "leaf.example").pump()
+
+    def chain(self, **changes: Any) -> list[str]:
+        """The names of the certificates that a client is shown, the broker's first."""
+        link = Link(self.contexts(**changes), self.client(), "leaf.example").pump()
+        client: Any = link.client  # it has no public name before Python 3.13
+        shown = (each.public_bytes(DER) for each in client._sslobj.get_unverified_chain())
+        names = (x509.load_der_x509_certificate(der).subject for der in shown)
+        return [str(name.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value) for name in names]
+
+    def test_a_chain_is_completed_from_the_authorities(self) -> None:
+        """As Mosquitto does with its cafile; in whatever order they are, and without the root."""
+        middle = self.write_middle(self.web)
+        self.issue(middle, "leaf.example")
+        leaf = {"certificate": self.path("leaf.example.crt"), "key": self.path("leaf.example.key")}
+        everything = b"".join(
+            (self.dir / name).read_bytes() for name in ("devices.crt", "web.crt", "middle.crt")
+        )
+        (self.dir / "all.crt").write_bytes(everything)
+        for how in ("none", "optional"):
+            shown = self.chain(**leaf, ca=self.path("all.crt"), client_certificate=how)
+            self.assertEqual(shown, ["leaf.example", "middle"])
+        self.check_refused(self.contexts(**leaf), self.client(), "certificate verify failed")
+
+    def test_a_chain_that_is_whole_gets_nothing_on_top(self) -> None:
+        middle = self.write_middle(self.web)
+        self.issue(middle, "leaf.example")
+        leaf = self.dir / "leaf.example.crt"
+        leaf.write_bytes(leaf.read_bytes() + middle.certificate.public_bytes(Encoding.PEM))
+        (self.dir / "all.crt").write_bytes(
+            (self.dir / "middle.crt").read_bytes() + (self.dir / "web.crt").read_bytes()
+        )
+        shown = self.chain(
+            certificate=str(leaf),
+            key=self.path("leaf.example.key"),
+            ca=self.path("all.crt"),
+            client_certificate="optional",
+        )
+        self.assertEqual(shown, ["leaf.example", "middle"])
+
+    def test_a_root_is_not_shown(self) -> None:
+        self.issue(self.web, "leaf.example")
+        leaf = {"certificate": self.path("leaf.example.crt"), "key": self.path("leaf.example.key")}
+        for how in ("none", "optional"):
+            shown = self.chain(**leaf, ca=self.path("web.crt"), client_certificate=how)
+            self.assertEqual(shown, ["leaf.example"])
+
+    def test_an_authority_of_the_same_name_is_not_taken_for_the_issuer(self) -> None:
+        middle = self.write_middle(self.web)
+        other = self.write_middle(self.web)
+        self.issue(middle, "leaf.example")
+        (self.dir / "all.crt").write_bytes(
+            other.certificate.public_bytes(Encoding.PEM)
+            + middle.certificate.public_bytes(Encoding.PEM)
+        )
+        shown = self.chain(
+            certificate=self.path("leaf.example.crt"),
+            key=self.path("leaf.example.key"),
+            ca=self.path("all.crt"),
+        )
+        self.assertEqual(shown, ["leaf.example", "middle"])
 
     def test_alpn_is_answered_and_not_needed(self) -> None:
         for offered, chosen in ((["mqtt"], "mqtt"), (["h2", "mqtt"], "mqtt"), (["h2"], None)):

@@ -137,7 +137,7 @@ class FileTests(TestCase):
         os.makedirs(self.path)
         store = SqliteStore(reactor, self.path)
         self.stores.append(store)
-        await self.problem(store.open(NOW), StoreError)
+        await self.problem(store.open(NOW), StoreBroken)
         self.assertNotIn("mhub-sqlite", [each.name for each in threading.enumerate()])
         os.rmdir(self.path)
         await store.open(NOW)

@@ -245,6 +245,9 @@ class Claims:
             if is_later:  # that claim was known before this CONNECT came
                 self.claim_again(target)
             connection.epoch = target.epoch
+            if target.session is not None and target.session.will is not None:
+                # The client was back before the delay was over, or the source had published it.
+                target.session.will.due_at = 0.0
             node.hub.admission.welcome(connection)
         elif session is None:
             self.announce(client_id)
