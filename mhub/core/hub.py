@@ -24,6 +24,7 @@ from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
 from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
@@ -125,7 +126,10 @@ class Hub:
         self.work = 0
         self.work_per_turn = settings.work_per_turn
         self.portion = settings.portion
-        self.sys = SysTopics(self, settings.sys_interval_s, settings.version, now)
+        self.version = settings.version
+        self.started_at = now
+        self.metrics = Metrics(self, now)
+        self.sys = SysTopics(settings.sys_interval_s, now, self.metrics.sample, self.publish_local)
         self.sweep_at = now + SWEEP_S
 
     # The turn
@@ -197,9 +201,8 @@ class Hub:
         self.now = now
         for timed in self.wheel.tick(now):
             try:
-                deadline = timed.fire(now)
-                if deadline:
-                    self.wheel.arm(timed, deadline)
+                timed.fire(now)
+                self.wheel.arm(timed, timed.deadline())
             except Exception as error:
                 self.events.crashed("a timer", error)
         if self.journal is not None:
@@ -238,6 +241,12 @@ class Hub:
         self.peers = peers
         self.router.table = peers.table
         self.retained.count_for_peers()
+
+    def require_peers(self) -> Peers:
+        """The other nodes, for what only a node of a cluster has."""
+        peers = self.peers
+        assert peers is not None
+        return peers
 
     def require_journal(self) -> Journal:
         """The journal of a hub that has one, as every session with a sid shows."""
@@ -512,9 +521,7 @@ class Hub:
         if session.sid:
             self.require_journal().session(session)
         redistribute(session, None, False)
-        deadline = session.deadline()
-        if deadline:
-            self.wheel.arm(session, deadline)
+        self.wheel.arm(session, session.deadline())
 
     def _regroup(self, session: Session) -> None:
         """Peers count the members of groups that are connected here."""
