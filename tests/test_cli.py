@@ -73,7 +73,7 @@ class MainTests(CliCase):
         self.assertEqual(self.run_mhub("check-conf"), 2)
         self.assertEqual(self.err, 'mhub: no command "check-conf"; did you mean "check-config"?\n')
         self.assertEqual(self.run_mhub("xyzzy"), 2)
-        self.assertIn("expected one of check-config, ", self.err)
+        self.assertIn("expected one of run, check-config, ", self.err)
         self.assertEqual(self.run_mhub("--xyzzy"), 2)
         self.assertEqual(self.run_mhub("check-config"), 2)
 
@@ -308,4 +308,4 @@ class StoreTests(CliCase):
                 sys.modules.pop(name, None)
             settings = Settings(store=StoreSettings(kind="redis"))
             error = self.assertRaises(StoreBroken, make_store, settings, None)
-        self.assertIn("pip install 'mhub[redis]'", str(error))
+        self.assertIn("needs the package txredisapi: pip install txredisapi", str(error))

@@ -25,6 +25,7 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     ),
     "max_connections": (("listeners.max_connections",), "0 instead of -1 is any number"),
     "global_max_connections": (("limits.max_connections",), ""),
+    "global_max_clients": (("limits.max_sessions",), "there is `listeners.max_sessions`, too"),
     "mount_point": (("listeners.mount_point",), ""),
     "use_username_as_clientid": (("listeners.username_as_client_id",), ""),
     "accept_protocol_versions": (("listeners.versions",), 'a list: `["3.1.1", "5.0"]`'),
@@ -44,7 +45,7 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "further certificates by server name: `listeners.tls.sni`",
     ),
     "keyfile": (("listeners.tls.key",), "without a passphrase"),
-    "cafile": (("listeners.tls.ca",), ""),
+    "cafile": (("listeners.tls.ca",), "it completes the broker's own chain, too"),
     "capath": (("listeners.tls.ca",), "one file with all the certificates"),
     "crlfile": (("listeners.tls.crl",), ""),
     "require_certificate": (
@@ -73,15 +74,12 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "keep-alive 0 has its own key",
     ),
     "max_packet_size": (("limits.max_packet_size",), ""),
-    "message_size_limit": (("limits.max_packet_size",), "counts the whole packet"),
+    "message_size_limit": (("limits.message_size_limit",), "also for one listener"),
     "max_inflight_messages": (
         ("limits.max_inflight", "limits.receive_maximum"),
         "to the client, and from it",
     ),
-    "max_inflight_bytes": (
-        (),
-        "`limits.max_inflight` and `limits.max_packet_size` bound it together",
-    ),
+    "max_inflight_bytes": (("limits.max_inflight_bytes",), "also for one listener"),
     "max_queued_messages": (
         ("limits.max_queued_messages", "limits.queue_full"),
         "what happens then is a choice",

@@ -4,7 +4,8 @@ Sans-I/O and compiled by mypyc: no twisted, no zope, no clock (`now` is an argum
 Imports `mhub.wire` and the standard library.  The world is reached through the ports alone.
 
     limits      what a listener allows its clients
-    ports       what the core needs from the world: outlet, events, authorizer, exchange
+    ports       what the core needs from the world: outlet, authorizer, exchange
+    events      what happens, as one stream for any number of sinks; never per message
     stats       counters, plain integers
     timers      one wheel for every deadline
     tree        topic names -> values, searched by filter (retained messages, cached routes)

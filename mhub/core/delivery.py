@@ -1,5 +1,6 @@
 """What makes a session get messages, and a message on its way to one."""
 
+from mhub.core.principal import NOBODY
 from mhub.core.records import DeliveryRecord, Row, SessionRecord, publish_of
 from mhub.core.shared import Group
 from mhub.core.timers import Timed
@@ -12,6 +13,7 @@ class Subscriber(Timed):
     def __init__(self, client_id: str) -> None:
         super().__init__()
         self.client_id = client_id
+        self.principal = NOBODY
         self.sid = 0  # its number in the store; 0: it is not there
         self.last_seq = 0  # of its deliveries in the store
 

@@ -9,6 +9,7 @@ filters have to be compared with so many topics that searching anew costs less.
 
 from typing import TYPE_CHECKING, Final
 
+from mhub.core.authorization import Authorizer
 from mhub.core.filters import Filters, Leaf
 from mhub.core.shared import Group, RemoteNode
 from mhub.core.stats import Stats
@@ -42,6 +43,7 @@ class Route:
         self.targets: list[Subscription] = []
         self.groups: list[Group] = []
         self.peers: list[RemoteNode] | None = None  # other nodes that want it
+        self.denied: set[Subscriber] | None = None  # members of `groups` that may not receive it
 
 
 class Router:
@@ -59,6 +61,7 @@ class Router:
         self.subscriptions = 0
         self.shared_subscriptions = 0
         self.table: Table | None = None  # where it is written what is subscribed here
+        self.authorizer: Authorizer | None = None
 
     def find(self, topic_data: bytes) -> Route:
         """The route of a topic; ProtocolFault if it is no valid topic name."""
@@ -83,18 +86,15 @@ class Router:
                     route.peers = list(leaf.peers)
                 else:
                     route.peers += [peer for peer in leaf.peers if peer not in route.peers]
+        if self.authorizer is not None:
+            _restrict(route, self.authorizer)
         if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
             if len(self.cache) >= self.cache_size:
-                self._clear_cache()
+                self.forget_all()
             self.cache[topic_data] = route
             self.cached.put(topic, topic_data)
             self.looks += LOOKS
         return route
-
-    def _clear_cache(self) -> None:
-        self.cache = {}
-        self.cached.clear()
-        self.looks = 0
 
     def refuses(self, topic_filter: str) -> bool:
         """Whether a new filter would make searches too long.
@@ -213,6 +213,16 @@ class Router:
         if leaf.empty():
             self.filters.prune(topic_filter)
 
+    def forget(self, subscriptions: "dict[str, Subscription]") -> None:
+        """Of a session that may receive other topics than before."""
+        for subscription in subscriptions.values():
+            self._forget(subscription.topic_filter)
+
+    def forget_all(self) -> None:
+        self.cache = {}
+        self.cached.clear()
+        self.looks = 0
+
     def _forget(self, topic_filter: str) -> None:
         """Drop the cached routes that a change of this filter's subscribers makes wrong."""
         if not self.cache:
@@ -226,10 +236,25 @@ class Router:
         if self.cached.visited > FREE_LOOKS:
             self.looks = min(self.looks, LOOKS * self.cache_size) - self.cached.visited
         if self.looks < 0 or len(found) == len(self.cache):
-            self._clear_cache()
+            self.forget_all()
             return
         for topic_data in found:
             self.cached.remove(self.cache.pop(topic_data).topic)
+
+
+def _restrict(route: Route, authorizer: Authorizer) -> None:
+    """Leave out whoever may not receive the topic.
+
+    Of a group, it is not known here whose turn it will be, so those are listed.
+    """
+    topic = route.topic
+    route.targets = [s for s in route.targets if authorizer.receive(s.session.principal, topic)]
+    for group in route.groups:
+        for member in group.members:
+            if not authorizer.receive(member.session.principal, topic):
+                if route.denied is None:
+                    route.denied = set()
+                route.denied.add(member.session)
 
 
 def _merge(leaves: list[Leaf]) -> "list[Subscription]":

@@ -64,6 +64,7 @@ class SysTopics:
             + stats.dropped_offline
             + stats.dropped_expired
             + stats.dropped_too_large
+            + stats.dropped_unmounted
         )
         return {
             "version": "mhub " + self.version,
@@ -92,7 +93,9 @@ class SysTopics:
             "dropped/offline": str(stats.dropped_offline),
             "dropped/expired": str(stats.dropped_expired),
             "dropped/too_large": str(stats.dropped_too_large),
+            "dropped/unmounted": str(stats.dropped_unmounted),
             "dropped/retained_full": str(stats.dropped_retained_full),
+            "refused/message_size": str(stats.publish_refused_size),
             "store/state": hub.storage.state,
             "store/pending": str(hub.journal.pending_bytes() if hub.journal is not None else 0),
             "store/commits": str(stats.store_commits),
@@ -103,8 +106,10 @@ class SysTopics:
             "connections/partial_full": str(stats.disconnected_partial),
             "connections/accepted": str(stats.connections_accepted),
             "connections/refused": str(stats.connections_refused),
+            "connections/refused/sessions": str(stats.sessions_refused),
             "connections/rejected": str(stats.connections_rejected),
             "connections/keepalive_timeouts": str(stats.keepalive_timeouts),
+            "connections/authentication_timeouts": str(stats.authentication_timeouts),
             "connections/protocol_errors": str(stats.protocol_errors),
         }
 

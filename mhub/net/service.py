@@ -9,7 +9,7 @@ wake-up costs (docs/performance.md).  A reactor without an epoll of its own gets
 """
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
 from mhub.net.listen import acceptor
 from mhub.net.loop import Acceptor, Loop
-from mhub.net.report import Report
+from mhub.net.strangers import Strangers
 from mhub.net.tls import TlsContexts, TlsError
 
 
@@ -108,16 +108,15 @@ class NetService(Service):
         self,
         settings: Settings,
         hub: Hub,
-        report: Report,
         reactor: Any,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._hub = hub
-        self._report = report
+        self._strangers = Strangers(settings.listeners)
         self._reactor = reactor
         self._log = logger("net")
-        self.loop = Loop(hub, report, clock)
+        self.loop = Loop(hub, clock, self._strangers.describe)
         self.loop.max_connections = settings.broker.max_connections
         self.loop.accepts_per_turn = settings.net.accepts_per_turn
         self._turns = Turns(self.loop, reactor)
@@ -137,6 +136,7 @@ class NetService(Service):
     def open(self) -> None:
         """Let clients in."""
         opened: list[ListenerSettings] = []
+        self._hub.publish_due_wills(self.loop.clock())
         self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
         self._reactor.addReader(self._turns)
         for listener, bound in self._bound:
@@ -147,7 +147,7 @@ class NetService(Service):
             self._log.info(
                 "listening on {address} ({name})", address=listener.address, name=listener.name
             )
-        self._report.listeners = opened
+        self._strangers.listeners = opened
 
     def close_listeners(self) -> None:
         """Nobody new; those who are here stay."""
@@ -162,11 +162,15 @@ class NetService(Service):
         self.loop.tick()
         self.wake()
 
-    def reload_certificates(self) -> None:
-        """Read all certificates again; connections that are there stay as they are."""
+    def reload_certificates(self, listeners: Sequence[ListenerSettings]) -> None:
+        """Read all certificates again; connections that are there stay as they are.
+
+        `listeners` are those of this service, whose certificates may be in other files now.
+        """
+        wanted = {listener.name: listener.tls for listener in listeners}
         for name, tls in self._tls.items():
             try:
-                tls.reload()
+                tls.reload(wanted.get(name))
             except TlsError as error:
                 self._log.error(
                     "{name}: certificates not reloaded: {error}", name=name, error=error

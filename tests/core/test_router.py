@@ -198,7 +198,7 @@ class Cache(Case):
         router = self.router()
         for _ in range(2):
             for topic, reason in (
-                (b"a/+", reasons.TOPIC_NAME_INVALID),
+                (b"a/+", reasons.MALFORMED_PACKET),
                 (b"", reasons.PROTOCOL_ERROR),
                 (b"\xff", reasons.MALFORMED_PACKET),
                 (b"a\0", reasons.MALFORMED_PACKET),

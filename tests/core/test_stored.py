@@ -30,6 +30,17 @@ class Case(DiskCase):
         return len(self.disk.store.deliveries)
 
 
+class Counted(Case):
+    def test_the_sessions_of_each_listener_are_counted_after_a_start(self) -> None:
+        for name, listener in (("a", "one"), ("b", "two"), ("c", "two")):
+            client = self.world.open(4)
+            client.connection.principal.listener = listener
+            client.send(p.connect(name, 4, clean=False))
+            self.disk.settle()
+        self.crash()
+        self.assertEqual(self.world.hub.sessions_at, {"one": 1, "two": 2})
+
+
 class Over(Case):
     """A delivery that is over, however it ended, does not come back after a crash."""
 
