@@ -263,7 +263,8 @@ class Target:
         connection = self.connection
         self.connection = None
         if connection is not None and connection.state == WAITING:
-            connection.fail(reasons.SESSION_TAKEN_OVER, text)
+            # No CONNACK may say 0x8E Session taken over [MQTT-3.2.2-8]; nobody broke a rule.
+            connection.fail(reasons.SERVER_BUSY, text)
 
     def _tell(self, kind: int) -> None:
         self._migration.tell(self.source, kind, client=self.client_id, epoch=self.epoch)
