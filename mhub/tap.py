@@ -31,12 +31,13 @@ from mhub.config import ConfigError, Settings, load, parse
 from mhub.control.connection import Command, Say
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
+from mhub.core.events import Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.log import logger, set_level
+from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
-from mhub.net.report import Report
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
 from mhub.reload import reread
@@ -113,7 +114,9 @@ def hub_settings(settings: Settings) -> HubSettings:
     wanted.max_retained_messages = settings.broker.max_retained_messages
     wanted.max_retained_bytes = settings.broker.max_retained_bytes
     wanted.max_queued_bytes_total = settings.broker.max_queued_bytes_total
+    wanted.max_partial_bytes = settings.broker.max_partial_bytes
     wanted.max_topic_levels = settings.broker.max_topic_levels
+    wanted.max_wildcard_patterns = settings.broker.max_wildcard_patterns
     wanted.work_per_turn = settings.net.deliveries_per_turn
     wanted.portion = settings.net.portion
     wanted.sys_interval_s = settings.sys.interval_s
@@ -136,14 +139,16 @@ class Broker(MultiService):
         self._stopping = False
         self._warnings = settings.warnings
         self._open_files = descriptors.raise_limit()  # while twistd has not changed the user
-        report = Report(settings.listeners)
         self.hub = Hub(
-            hub_settings(settings), report, lambda: secrets.token_hex(10), time.monotonic()
+            hub_settings(settings),
+            Events([EventLog()]),
+            lambda: secrets.token_hex(10),
+            time.monotonic(),
         )
         if settings.auth.scram is not None:
             self.hub.admission.methods[METHOD] = ScramMethod(settings.auth.scram.users_file)
         # Not the reactor's clock, which jumps when the time of day is set.
-        self.net = NetService(settings, self.hub, report, reactor, time.monotonic)
+        self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
         self.hub.wake = self.net.wake
         self.cluster: ClusterService | None = None
@@ -283,6 +288,7 @@ class Broker(MultiService):
         """
         if self.failed:
             return
+        self.hub.taken_over = True
         if self.cluster is not None:
             self.cluster.node.close()
         if self.writer is not None:

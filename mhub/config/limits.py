@@ -158,8 +158,23 @@ class BrokerLimits:
         "How much all messages that wait in the queues of all sessions may have together; at the"
         " bound, `queue_full` applies. 0 is any.",
     )
+    max_partial_bytes: int = setting(
+        Size(0),
+        256 << 20,
+        "How much of packets that have not come as a whole is held, over all clients; 0 is any."
+        " Beyond, the client is disconnected whose packet has made no progress for the longest"
+        " time, by the reason 0x97 in MQTT 5.0. Packets of up to 16 KiB do not count.",
+    )
     max_topic_levels: int = setting(
         Integer(1, 512), 128, "How many levels a topic or a filter may have."
+    )
+    max_wildcard_patterns: int = setting(
+        Integer(0),
+        256,
+        "How many patterns of wildcards the filters with more than 8 levels may have, over all"
+        " clients; 0 is any number. `a/b/+` and `x/y/+` have one pattern, `a/+/+` has another. A"
+        " subscription with a further one is refused, by the reason 0x97 in MQTT 5.0, as each can"
+        " make each search for subscribers longer. Filters of up to 8 levels are never refused.",
     )
     route_cache_size: int = setting(
         Integer(0),

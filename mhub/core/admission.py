@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Final
 
+from mhub.core import events
 from mhub.core.aliases import TopicAliases
 from mhub.core.authentication import (
     CONTINUE,
@@ -75,7 +76,9 @@ class Admission:
         version, pos = decode.connect_version(data, body, end)
         if version == 0:  # [MQTT-3.1.2-2]
             connection.write(encode.connack_v3(False, reasons.V3_UNACCEPTABLE_VERSION))
-            self._tell(connection, reasons.UNSUPPORTED_VERSION, "unknown protocol level")
+            self.hub.events.refused(
+                connection, reasons.UNSUPPORTED_VERSION, "unknown protocol level"
+            )
             connection.close(reasons.UNSUPPORTED_VERSION, "")
             return
         connection.version = version
@@ -131,7 +134,7 @@ class Admission:
         will.topic_field = topic_field(will.topic_data)
         reason = self.hub.may_leave_will(connection.principal, will)
         if reason:
-            self.hub.events.denied(connection, "will", will.topic)
+            self.hub.events.denied(connection, events.WILL, will.topic, reason)
             raise ProtocolFault(reason, f"no will may be left for {will.topic!r}")
 
     # Authentication
@@ -330,7 +333,7 @@ class Admission:
             connection.write(encode.connack_v3(present and packet.version != V31, 0))
         else:
             connection.write(encode.connack_v5(present, 0, welcome.answer))
-        hub.events.connected(connection)
+        hub.events.connected(connection, present)
         session.resume(connection)
         session.drain_queue(hub.portion)
         if waited:
@@ -399,10 +402,6 @@ class Admission:
             code_or_none = reasons.V3_RETURN_CODES.get(reason)
             if code_or_none is not None:
                 connection.write(encode.connack_v3(False, code_or_none))
-        self._tell(connection, reason, text)
-
-    def _tell(self, connection: Connection, reason: int, text: str) -> None:
-        self.hub.stats.connections_refused += 1
         self.hub.events.refused(connection, reason, text)
 
 

@@ -23,12 +23,13 @@ idle connection 50 bytes.
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mhub.core import frames
+from mhub.core import events, frames
 from mhub.core.aliases import TopicAliases
 from mhub.core.authentication import Authentication
 from mhub.core.journal import AckTracker, DeferredFrame, Waiter
 from mhub.core.limits import Limits
 from mhub.core.namespace import namespace_of
+from mhub.core.partial import COUNTED_BYTES, Partial
 from mhub.core.ports import Outlet
 from mhub.core.principal import Principal
 from mhub.wire import decode, encode, reasons
@@ -54,9 +55,6 @@ HALTED: Final = WAITING
 
 # Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
 FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
-
-PROGRESS: Final = 1024
-"""So many bytes of an unfinished packet are a sign of life, as a whole packet is."""
 
 UNREAD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
@@ -106,25 +104,6 @@ class Welcome:
         self.answer = answer  # properties of the CONNACK
 
 
-class Partial:
-    """What was read and not handled: the beginning of a packet, or all that was put off."""
-
-    def __init__(self, data: bytes, needed: int) -> None:
-        self.data = bytearray(data)
-        self.needed = needed  # bytes until it is worth looking again
-        self.progress = 0  # bytes of it that have counted as a sign of life
-
-    def is_due(self) -> bool:
-        return len(self.data) >= self.needed
-
-    def has_progress(self) -> bool:
-        """Whether so much has come since the last time that its sender is alive."""
-        if len(self.data) - self.progress < PROGRESS:
-            return False
-        self.progress = len(self.data)
-        return True
-
-
 class Connection(Waiter):
     def __init__(
         self,
@@ -140,11 +119,10 @@ class Connection(Waiter):
         self.outlet = outlet
         self.limits = allowed
         self.principal = Principal(address, listener)
+        self.client_id = ""  # the principal's, which each message names
         self.namespace = namespace_of(allowed.mount_point)
-        self.version = 0
         self.state = NEW
         self.session: Session | None = None
-        self.client_id = ""
         self.received_at = now
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size
@@ -188,12 +166,36 @@ class Connection(Waiter):
             if self.stalled or self.state >= HALTED:
                 return
             if not partial.is_due():
-                if partial.has_progress():
+                progress = partial.has_progress()
+                if progress:
                     self.received_at = now
+                if partial.counted:
+                    hub.partials.grow(self, partial, len(data), progress)
+                    self._bound_partials()
                 return
             data = bytes(partial.data)
-            self.partial = None
+            self._end_partial(partial)
         self._handle(data)
+
+    def _end_partial(self, partial: Partial) -> None:
+        self.partial = None
+        if partial.counted:
+            self.hub.partials.end(self, partial)
+
+    def _bound_partials(self) -> None:
+        """All unfinished packets together may have become too much."""
+        hub = self.hub
+        while True:
+            slowest = hub.partials.excess()
+            if slowest is None:
+                return
+            assert isinstance(slowest, Connection)
+            hub.stats.disconnected_partial += 1
+            hub.dismiss(
+                slowest,
+                reasons.QUOTA_EXCEEDED,
+                "unfinished packets take too much memory (limits.max_partial_bytes)",
+            )
 
     def _handle(self, data: bytes) -> None:
         """All whole packets of data; the rest is kept."""
@@ -240,7 +242,13 @@ class Connection(Waiter):
         if pos:
             self.received_at = hub.now
         if pos < size and self.state != CLOSED:
-            self.partial = Partial(data[pos:] if pos else data, needed)
+            partial = Partial(data[pos:] if pos else data, needed)
+            self.partial = partial
+            if needed > COUNTED_BYTES:
+                if partial.has_progress():
+                    self.received_at = hub.now
+                hub.partials.begin(self, partial)
+                self._bound_partials()
 
     def _check_length(self, data: bytes, pos: int, body: int, end: int) -> None:
         """What is asked of a longer packet before it is waited for."""
@@ -345,7 +353,7 @@ class Connection(Waiter):
         packet = decode.disconnect(data, body, end, self.version)
         session = self.session
         if session is None:
-            self.close(packet.reason, "disconnect during authentication")
+            self._close(packet.reason, "", events.CLIENT)
             return
         if packet.session_expiry_s >= 0:
             if session.expiry_s == 0 and packet.session_expiry_s > 0:
@@ -355,7 +363,7 @@ class Connection(Waiter):
             session.expiry_s = min(packet.session_expiry_s, self.limits.max_session_expiry_s)
         if packet.reason == reasons.SUCCESS:
             session.will = None  # [MQTT-3.14.4-3, MQTT-3.1.2-10]
-        self.close(packet.reason, "")
+        self._close(packet.reason, "", events.CLIENT)
 
     # Frames out
 
@@ -478,6 +486,7 @@ class Connection(Waiter):
             topic = self.namespace.unmounted_field(message)
             if topic is None:
                 stats.dropped_unmounted += 1
+                self.owner().tell_drop(events.UNMOUNTED)
                 return False
         if self.version < V5:
             frame = frames.frame_v3(message, topic, first, pid, payload, follows)
@@ -490,6 +499,7 @@ class Connection(Waiter):
             )
         if len(frame) + follows > self.max_packet_out:
             stats.dropped_too_large += 1
+            self.owner().tell_drop(events.TOO_LARGE)
             return False
         stats.publish_sent += 1
         stats.publish_bytes_sent += len(message.payload)
@@ -569,7 +579,7 @@ class Connection(Waiter):
         partial = self.partial
         if partial is not None and partial.is_due() and not self.stalled:
             data = bytes(partial.data)
-            self.partial = None
+            self._end_partial(partial)
             self._handle(data)
         self._read_on()
         if self.session is not None:
@@ -603,6 +613,15 @@ class Connection(Waiter):
 
     def fail(self, reason: int, text: str) -> None:
         """The peer broke a rule or has to go: say so where MQTT lets us, and close."""
+        self._dismiss(reason, text, events.BROKER)
+
+    def kick(self, reason: int, text: str) -> None:
+        """An operator wants it gone."""
+        if self.state != CLOSED:
+            self.hub.events.kicked(self, reason, text)
+            self._dismiss(reason, text, events.OPERATOR)
+
+    def _dismiss(self, reason: int, text: str, by: str) -> None:
         if self.state == CLOSED:
             return
         if self.state != READY:
@@ -612,10 +631,13 @@ class Connection(Waiter):
             last = encode.disconnect(reason, text, self.max_packet_out, reference)
             if len(last) <= self.max_packet_out:
                 self.write(last)
-        self.close(reason, text)
+        self._close(reason, text, by)
 
     def close(self, reason: int, text: str) -> None:
         """Send what is left and close; the will goes out unless it was taken back."""
+        self._close(reason, text, events.BROKER)
+
+    def _close(self, reason: int, text: str, by: str) -> None:
         if self.state == CLOSED:
             return
         ready = self.state == READY
@@ -628,7 +650,7 @@ class Connection(Waiter):
             self.blocked = False  # the outlet buffers it: it is little, and the last
         self.flush()
         self.outlet.close(last_words)
-        self._gone(ready, reason, text)
+        self._gone(ready, reason, text, by)
 
     def lost(self, text: str) -> None:
         """The network connection ended."""
@@ -636,9 +658,9 @@ class Connection(Waiter):
             return
         ready = self.state == READY
         self.state = CLOSED
-        self._gone(ready, reasons.UNSPECIFIED, text)
+        self._gone(ready, reasons.UNSPECIFIED, text, events.NETWORK)
 
-    def _gone(self, ready: bool, reason: int, text: str) -> None:
+    def _gone(self, ready: bool, reason: int, text: str, by: str) -> None:
         self.hub.wheel.disarm(self)
         self.outlet = GONE
         self.out = []
@@ -648,13 +670,14 @@ class Connection(Waiter):
                     deferred.tracker.waiter = None
             self.deferred = None
         self.hub.storage.holding.pop(self, None)
-        self.partial = None
+        if self.partial is not None:
+            self._end_partial(self.partial)
         if self.authentication is not None and self.authentication.later is not None:
             self.authentication.later.abandon()
             self.authentication.later = None
         if ready:
             self.hub.detach(self)
-            self.hub.events.disconnected(self, reason, text)
+            self.hub.events.disconnected(self, reason, text, by)
 
     # Time
 

@@ -48,6 +48,16 @@ class Subscription:
         self.ids = b""  # Subscription Identifiers as properties, ready to send
         self.lasting = False  # QoS 1 or 2, of a session that outlives its connection
 
+    def covers(self, other: "Subscription") -> bool:
+        """Whether another one of the same session adds nothing, for a topic that both match."""
+        return (
+            other.qos <= self.qos
+            and not other.ids
+            and not other.no_local
+            and not self.no_local
+            and (self.retain_as_published or not other.retain_as_published)
+        )
+
     def overlapping(self, other: "Subscription") -> "Subscription":
         """Both as one, for a topic that both match."""
         both = Subscription(self.session, self.topic_filter, "")

@@ -20,11 +20,13 @@ from typing import Final
 from mhub.core.admission import Admission
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
+from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
+from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
-from mhub.core.ports import Events, JournalWriter
+from mhub.core.ports import JournalWriter
 from mhub.core.principal import Principal
 from mhub.core.publishing import Publishing
 from mhub.core.redistribution import redistribute
@@ -52,10 +54,12 @@ class HubSettings:
 
     def __init__(self) -> None:
         self.max_topic_levels = 128
+        self.max_wildcard_patterns = 256  # of filters with many levels; 0: any number
         self.route_cache_size = 100_000
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
         self.max_queued_bytes_total = 2048 * 1024 * 1024  # of all sessions; 0: any number
+        self.max_partial_bytes = 256 * 1024 * 1024  # of unfinished packets; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
         self.portion = 500  # waiting messages sent to one client in one turn
@@ -83,9 +87,15 @@ class Hub:
         self.wake: Callable[[], None] = nothing  # `unfinished` is to be gone on with, now
         self.now = now
         self.stats = Stats()
+        events.sinks.append(self.stats)
         self.wheel = Wheel()
         self.wheel.tick(now)
-        self.router = Router(self.stats, settings.route_cache_size, settings.max_topic_levels)
+        self.router = Router(
+            self.stats,
+            settings.route_cache_size,
+            settings.max_topic_levels,
+            settings.max_wildcard_patterns,
+        )
         self.retained = Retained(
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
@@ -99,8 +109,10 @@ class Hub:
         self.durable = 0  # the number of the last batch that is safe
         self.sessions: dict[str, Session] = {}
         self.queues = QueueTotal(settings.max_queued_bytes_total)
+        self.partials = PartialPackets(settings.max_partial_bytes)
         self.connected = 0
         self.stopping = False
+        self.taken_over = False  # another node has all that this hub had, wills among it
         self.redirect: Redirect | None = None  # no client may come, and those here were sent away
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
@@ -187,12 +199,27 @@ class Hub:
                 self.events.crashed("a timer", error)
         if self.journal is not None:
             self.journal.hurry()
+        self._watch(now)
+        self.events.tick(now)
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
             for topic in self.retained.sweep(now):
                 if self.journal is not None:
                     self.journal.forget_retained(topic)
+
+    def _watch(self, now: float) -> None:
+        """Tell of what is counted where a message passes, and belongs to no client."""
+        events = self.events
+        stats = self.stats
+        events.watch(DROPPED, "retained_full", "", stats.dropped_retained_full, now)
+        events.watch(LIMITED, "store.max_pending_bytes", "", stats.store_behind, now)
+        if self.peers is not None:
+            for peer in self.peers.all:
+                counters = peer.counters
+                dropped = counters.dropped_qos0 + counters.dropped_full
+                events.watch(DROPPED, "peer_queue_full", peer.name, dropped, now)
+                events.watch(LIMITED, "cluster.max_queued", peer.name, counters.refused, now)
 
     # The store
 
@@ -343,7 +370,7 @@ class Hub:
     def publish_will(self, session: Session) -> None:
         """The will, once [MQTT-3.1.2-8, MQTT-3.1.2-10]."""
         will = session.will
-        if will is None or self.stopping:
+        if will is None or self.taken_over:
             return
         session.will = None
         if session.sid:
@@ -358,14 +385,27 @@ class Hub:
         self.stats.wills_published += 1
         self.publish(message, self.router.find(message.topic_data))
 
+    def publish_due_wills(self, now: float) -> None:
+        """Those that were due before this hub had its first tick: of clients that were connected
+        when the broker was killed.  Nobody is let in before; see also attach().
+        """
+        self.now = now
+        for session in list(self.sessions.values()):
+            if session.is_will_due(now):
+                self.publish_will(session)
+
     # Sessions
 
     def attach(self, connection: Connection, clean: bool) -> tuple[Session, bool]:
         """The session for a CONNECT, and whether it had been there before."""
         client_id = connection.client_id
         session = self.sessions.get(client_id)
+        if session is not None and session.is_will_due(self.now):
+            self.publish_will(session)  # the client is back too late, though before the tick
         if session is not None and session.connection is not None:
-            self.stats.sessions_taken_over += 1
+            self.events.taken_over(
+                session.connection, f"the client has connected from {connection.principal.address}"
+            )
             session.connection.fail(  # [MQTT-3.1.4-3]
                 reasons.SESSION_TAKEN_OVER, "another connection has the same client id"
             )
@@ -426,7 +466,7 @@ class Hub:
         expiry_s = session.expiry_s
         will = session.will
         if will is not None:
-            if (will.delay_s == 0 and not self.stopping) or expiry_s == 0:
+            if will.delay_s == 0 or expiry_s == 0:
                 self.publish_will(session)
             else:
                 will.due_at = self.now + min(will.delay_s, expiry_s)
@@ -470,6 +510,14 @@ class Hub:
         if self.peers is not None:
             self.peers.neighbours.ended(session)
 
+    def kick(self, client_id: str, reason: int, text: str) -> bool:
+        """Disconnect a client as an operator wants it; False if it is not connected here."""
+        session = self.sessions.get(client_id)
+        if session is None or session.connection is None:
+            return False
+        session.connection.kick(reason, text)
+        return True
+
     # The end
 
     def reference(self, reason: int) -> str:
@@ -489,9 +537,16 @@ class Hub:
         return sent
 
     def shut_down(self, now: float) -> None:
-        """Tell every client; wills wait for a restart, as the specification allows."""
+        """Publish the wills that are not to wait for the next start, and tell every client.
+
+        The wills come first, while subscribers are still connected; for those who are not, and as
+        retained messages, they are stored with the rest.
+        """
         self.now = now
         self.stopping = True
+        for session in list(self.sessions.values()):
+            if session.will is not None and session.leaves_will_at_stop(now):
+                self.publish_will(session)
         for session in list(self.sessions.values()):
             if session.connection is not None:
                 session.connection.fail(reasons.SERVER_SHUTTING_DOWN, "the broker is stopping")

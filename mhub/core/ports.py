@@ -1,7 +1,8 @@
 """What the core needs from the world, as narrow protocols given to it when it is built.
 
-Two more have their own files, as they know nothing of the rest: `mhub.core.authentication` (who is
-it?) and `mhub.core.authorization` (may they?).
+Three more have their own files, as they know nothing of the rest: `mhub.core.authentication` (who
+is it?), `mhub.core.authorization` (may they?) and `mhub.core.events` (what happens, for any number
+of sinks).
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -31,22 +32,6 @@ class Outlet(Protocol):
 
     def resume(self) -> None:
         """... until now."""
-
-
-class Events(Protocol):
-    """What an operator may want to know.  Never called per message."""
-
-    def connected(self, connection: "Connection") -> None: ...
-
-    def refused(self, connection: "Connection", reason: int, text: str) -> None: ...
-
-    def disconnected(self, connection: "Connection", reason: int, text: str) -> None: ...
-
-    def denied(self, connection: "Connection", action: str, topic: str) -> None:
-        """The Authorizer has said no to "publish", "subscribe" or "will"."""
-
-    def crashed(self, what: str, error: Exception) -> None:
-        """A defect of ours came to light; what it hit was closed, everything else goes on."""
 
 
 class JournalWriter(Protocol):

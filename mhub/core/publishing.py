@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
+from mhub.core import events
 from mhub.core.aliases import TopicAliases
 from mhub.core.connection import Connection
 from mhub.core.journal import AckTracker
@@ -52,7 +53,7 @@ class Publishing:
         reason = hub.may_publish(connection.principal, message, route.reserved)
         if reason:
             stats.publish_refused += 1
-            hub.events.denied(connection, "publish", message.topic)
+            hub.events.denied(connection, events.PUBLISH, message.topic, reason)
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
         elif not hub.publish(message, route):

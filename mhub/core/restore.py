@@ -142,7 +142,8 @@ def _messages(session: Session, stored: StoredSession, clock_offset_s: float) ->
 def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journal) -> None:
     """Who was connected when the broker ended counts as gone from now on.
 
-    What is past already happens with the first tick: a will is published, a session ends.
+    What is past already happens before anybody is let in: a will is published; or with the first
+    tick: a session ends.
     """
     record = stored.record
     clock_offset_s = journal.clock_offset_s

@@ -23,7 +23,7 @@ part is in memory, and the rest is paged out: in the store alone until it is its
 
 from typing import TYPE_CHECKING, Final
 
-from mhub.core import limits, records
+from mhub.core import events, limits, records
 from mhub.core.delivery import Delivery, Subscriber, Subscription
 from mhub.core.inflight import Inflight
 from mhub.core.limits import Limits
@@ -76,6 +76,7 @@ class Session(Subscriber):
         self.frozen = False  # nothing passes between it and a client any more
         self.intake: Intake | None = None  # decides what is for it, where that is a question
         self.state_lost = False  # it is not what its client knows: that is told so
+        self.burst: events.Burst | None = None  # of messages for it that were dropped lately
 
     # Towards the client
 
@@ -104,6 +105,7 @@ class Session(Subscriber):
             if connection is None:
                 if not self.limits.queue_qos0_offline or not self.expiry_s:
                     self.hub.stats.dropped_offline += 1
+                    self.tell_drop(events.OFFLINE)
                     return
             elif (
                 not connection.busy()
@@ -308,6 +310,7 @@ class Session(Subscriber):
         hub = self.hub
         if message.expires_at and message.expires_at <= hub.now:
             hub.stats.dropped_expired += 1
+            self.tell_drop(events.EXPIRED)
         elif qos:
             delivery = Delivery(message, qos, True, ids)
             if self.sid:
@@ -340,6 +343,7 @@ class Session(Subscriber):
                 return
         elif is_paged:
             self.hub.stats.dropped_queue_full += 1  # QoS 0, and the client is far behind
+            self.tell_drop(events.QUEUE_FULL)
             return
         if self.queue is None:
             self.queue = OutgoingQueue(self.hub.queues)
@@ -368,6 +372,7 @@ class Session(Subscriber):
         """A bound is reached: whether older ones have gone for a delivery, or the new one goes."""
         while self._is_full(size_bytes):
             self.hub.stats.dropped_queue_full += 1
+            self.tell_drop(events.QUEUE_FULL)
             policy = self.limits.queue_full
             oldest = policy == limits.DROP_OLDEST and not self.frozen
             if oldest and delivery.qos and self.queue is not None and self.queue.at_hand:
@@ -401,6 +406,7 @@ class Session(Subscriber):
             message = delivery.message
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
+                self.tell_drop(events.EXPIRED)
                 self.discard(delivery)
             elif delivery.qos:
                 self._send(connection, delivery)
@@ -408,6 +414,15 @@ class Session(Subscriber):
                 connection.publish(message, 0, 0, delivery.retain, delivery.ids, False, 0)
                 self.discard(delivery)
         self.end_queue()
+
+    def tell_drop(self, cause: int) -> None:
+        """A message for it was dropped: the first of a burst is an event, others are counted."""
+        burst = self.burst
+        if burst is None or burst.over:
+            burst = self.hub.events.begin_burst(self.principal)
+            self.burst = burst
+        if burst.add(cause):
+            self.hub.events.tell_burst(burst, cause, 0)
 
     def forget_load(self) -> None:
         """What the store was asked for is not wanted any more."""
@@ -487,6 +502,27 @@ class Session(Subscriber):
 
     # Time
 
+    def is_will_due(self, now: float) -> bool:
+        """Whether its client is gone, and has been for longer than the will's delay.
+
+        Of a frozen session another node decides that, as soon as it has it.
+        """
+        will = self.will
+        return will is not None and 0.0 < will.due_at <= now and not self.frozen
+
+    def leaves_will_at_stop(self, now: float) -> bool:
+        """Whether a clean stop of the broker makes the will due.
+
+        The connection ends with it, and a session that is not in the store does, too.  A delay that
+        is not over is the chance of a client to resume its session, also after a restart.
+        """
+        will = self.will
+        if will is None or self.frozen:
+            return False
+        if not self.sid:
+            return True
+        return self.is_will_due(now) or (self.connection is not None and will.delay_s == 0)
+
     def deadline(self) -> float:
         """When fire() has something to do: a delayed will, or the end; 0: never."""
         will_at = self.will.due_at if self.will is not None else 0.0
@@ -509,10 +545,10 @@ class Session(Subscriber):
         """Delayed will and session expiry; the earlier deadline of those that are left."""
         if self.connection is not None or self.frozen:
             return 0.0
-        if self.will is not None and self.will.due_at and self.will.due_at <= now:
+        if self.is_will_due(now):
             self.hub.publish_will(self)
         if self.ends_at and self.ends_at <= now:
-            self.hub.stats.sessions_expired += 1
+            self.hub.events.session_expired(self.principal)
             self.hub.end_session(self)
             return 0.0
         return self.deadline()

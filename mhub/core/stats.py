@@ -1,17 +1,26 @@
-"""Counters: plain integers that the core adds to and the stats side reads."""
+"""Counters: plain integers that the core adds to and the stats side reads.
+
+What is an event is counted by hearing of it: Stats is a sink.  What happens to messages and bytes
+is counted where it happens.
+"""
+
+from mhub.core import events
 
 
 class Stats:
     def __init__(self) -> None:
         self.connections_accepted = 0
-        self.connections_refused = 0  # by CONNACK
+        self.connections_refused = 0  # by CONNACK, or for want of a CONNECT
         self.connections_rejected = 0  # before MQTT: limits, strangers on the port
+        self.accept_failures = 0  # the system gave a listener no connection
         self.clients_maximum = 0
+        self.clients_kicked = 0  # by an operator
         self.sessions_taken_over = 0
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
         self.protocol_errors = 0
+        self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0
         self.bytes_sent = 0
         self.packets_received = 0
@@ -32,8 +41,27 @@ class Stats:
         self.store_failures = 0  # how often the store did not take a batch
         self.store_commits = 0
         self.subscriptions_refused = 0
+        self.subscriptions_refused_patterns = 0  # of these: too many patterns of wildcards
         self.wills_published = 0
         self.route_cache_misses = 0
+        self.defects = 0  # of ours, that came to light
+
+    def emit(self, event: events.Event) -> None:
+        kind = event.kind
+        if kind == events.REFUSED:
+            self.connections_refused += 1
+        elif kind == events.REJECTED or kind == events.STRANGER:
+            self.connections_rejected += 1
+        elif kind == events.ACCEPT_FAILED:
+            self.accept_failures += 1
+        elif kind == events.TAKEN_OVER:
+            self.sessions_taken_over += 1
+        elif kind == events.KICKED:
+            self.clients_kicked += 1
+        elif kind == events.SESSION_EXPIRED:
+            self.sessions_expired += 1
+        elif kind == events.CRASHED:
+            self.defects += 1
 
 
 class PeerStats:

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from mhub.core import events
 from mhub.core.connection import Connection
 from mhub.core.delivery import Subscription
 from mhub.core.journal import subscription_record
@@ -84,12 +85,15 @@ class Subscribing:
             and len(session.subscriptions) >= allowed.max_subscriptions
         ):
             return reasons.QUOTA_EXCEEDED
+        if self.hub.router.refuses(allowed.mount_point + topic_filter):
+            self.hub.stats.subscriptions_refused_patterns += 1
+            return reasons.QUOTA_EXCEEDED
         authorizer = self.hub.authorizer
         if authorizer is None:
             return 0
         reason = authorizer.subscribe(connection.principal, topic_filter, request.qos, group)
         if reason:
-            self.hub.events.denied(connection, "subscribe", request.topic_filter)
+            self.hub.events.denied(connection, events.SUBSCRIBE, topic_filter, reason)
         return reason
 
     def _add(

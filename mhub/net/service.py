@@ -27,7 +27,7 @@ from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
 from mhub.net.listen import acceptor
 from mhub.net.loop import Acceptor, Loop
-from mhub.net.report import Report
+from mhub.net.strangers import Strangers
 from mhub.net.tls import TlsContexts, TlsError
 
 
@@ -55,6 +55,10 @@ class Turns:
             finally:
                 if not self._loop.epoll.closed:
                     self._reactor.addReader(self)
+                    # The reactor was let go on in the midst of it.  No socket need have anything to
+                    # read: what was put off would wait for the next tick.
+                    if self._loop.hub.unfinished:
+                        self.go_on_soon()
         elif self._loop.turn():
             self.go_on_soon()
 
@@ -104,16 +108,15 @@ class NetService(Service):
         self,
         settings: Settings,
         hub: Hub,
-        report: Report,
         reactor: Any,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._hub = hub
-        self._report = report
+        self._strangers = Strangers(settings.listeners)
         self._reactor = reactor
         self._log = logger("net")
-        self.loop = Loop(hub, report, clock)
+        self.loop = Loop(hub, clock, self._strangers.describe)
         self.loop.max_connections = settings.broker.max_connections
         self.loop.accepts_per_turn = settings.net.accepts_per_turn
         self._turns = Turns(self.loop, reactor)
@@ -133,6 +136,7 @@ class NetService(Service):
     def open(self) -> None:
         """Let clients in."""
         opened: list[ListenerSettings] = []
+        self._hub.publish_due_wills(self.loop.clock())
         self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
         self._reactor.addReader(self._turns)
         for listener, bound in self._bound:
@@ -143,7 +147,7 @@ class NetService(Service):
             self._log.info(
                 "listening on {address} ({name})", address=listener.address, name=listener.name
             )
-        self._report.listeners = opened
+        self._strangers.listeners = opened
 
     def close_listeners(self) -> None:
         """Nobody new; those who are here stay."""

@@ -4,7 +4,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.cluster.member import LEFT
 from mhub.cluster.migration.target import ARRIVING
+from mhub.core.events import NODE
 from tests.cluster.simulation import SimNode, Simulation, node_of
 from tests.core.world import Client
 from tests.helpers import packets as p
@@ -199,7 +201,8 @@ class LeaveTests(Case):
         sim.run(2.0)
         self.assertEqual(called, [])
         for each in (a, b):
-            self.assertEqual(each.lines[-1].partition(" ")[2], "node c has left")
+            event = each.world.diary.of(NODE)[-1]
+            self.assertEqual((event.node, event.cause), ("c", LEFT))
             self.assertNotIn("c", each.node.members if each.node is not None else "c")
         sim.run(10.0)
         self.assertIn(c.address, called)  # it may come back; seldom

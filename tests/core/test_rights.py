@@ -4,6 +4,7 @@ from typing import Any
 from unittest import TestCase
 
 from mhub.core.authentication import Claim, Later, Step, success
+from mhub.core.events import DENIED
 from mhub.core.principal import Identity, Principal
 from mhub.wire import reasons
 from tests.core.world import Client, World
@@ -89,13 +90,16 @@ class OneNamespace(Case):
         other = self.world.open(5)
         other.send(p.connect("o", 5, username="u", will=("w", b"")))
         self.assertEqual(other.next("CONNACK").reason, NO)
-        told = [line for line in self.world.diary.lines if line[0] == "denied"]
+        told = [
+            (event.kind, event.client_id, event.cause, event.topic)
+            for event in self.world.diary.of(DENIED)
+        ]
         self.assertEqual(
             told,
             [
                 ("denied", "u", "publish", "p"),
                 ("denied", "u", "subscribe", "s"),
-                ("denied", "", "will", "w"),
+                ("denied", "o", "will", "w"),
             ],
         )
 

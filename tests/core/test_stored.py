@@ -226,6 +226,22 @@ class Retained(Case):
         self.assertEqual((again.payload, again.pid, again.dup), (b"x", pid, True))
 
 
+class Granted(Case):
+    def test_a_subscription_beyond_a_lowered_bound_survives(self) -> None:
+        """Bounds are for new subscriptions: a session never loses what it was granted."""
+        deep = "/b/c/d/e/f/g/h/i"
+        client = self.subscriber("c", "+" + deep, 1)
+        client.send(p.subscribe(2, ("a/+" + deep, 1)))
+        self.disk.settle()
+        self.world.options["max_wildcard_patterns"] = 1
+        self.crash()
+        self.assertEqual(len(self.world.hub.router.filters.patterns), 2)
+        client = self.join("c")
+        client.send(p.subscribe(3, ("a/+" + deep, 0), ("a/b/+" + deep, 0)))
+        self.disk.settle()
+        self.assertEqual(client.next("SUBACK").reasons, [0, 0x80])
+
+
 class Ended(Case):
     def test_a_session_that_is_to_end_with_its_connection_does_not_survive_a_crash(self) -> None:
         """Though it was one to keep when its client came before."""
