@@ -11,6 +11,7 @@ The packages; `docs/architecture.md` walks a message through them.
     descriptors  how many sockets and files it may have open
     reload    what SIGHUP changes
     signals   what the process is told by signals
+    threads   those that look up names, for which a stop does not wait
     twistd    what would keep twistd from starting it
     cli       the `mhub` command
     bench     `mhub bench`, a load generator for any MQTT broker

@@ -23,7 +23,7 @@ from twisted.internet.error import ReactorNotRunning
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from mhub import __version__, build, descriptors
+from mhub import __version__, build, descriptors, threads
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
@@ -226,6 +226,7 @@ class Broker(MultiService):
         for warning in self._warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
+        threads.make_daemonic(self._reactor)
         self._reactor.callWhenRunning(self._begin)
 
     def _report_open_files(self) -> None:
@@ -324,6 +325,7 @@ class Broker(MultiService):
             await self.cluster.stopService()
         if self.writer is not None:
             await self.writer.close(self._settings.net.shutdown_timeout_s)
+        threads.abandon_busy(self._reactor)
 
     async def leave(self, say: Callable[[str], None]) -> object:
         """Out of the cluster for good, and stop."""

@@ -272,6 +272,33 @@ class SilentRedisTests(Case):
                 ),
             )
 
+    def test_its_name_is_looked_up(self) -> None:
+        """Which cannot be cancelled: a thread waits for name servers that do not answer."""
+        code = (
+            "import socket, sys, time\n"
+            "def wait(*values, **options):\n"
+            "    print('there', flush=True)\n"
+            "    time.sleep(3600)\n"
+            "socket.getaddrinfo = wait\n"
+            "sys.argv[0] = 'mhub'\n"
+        )
+        foreground = code + "from mhub.cli import main\nsys.exit(main())"
+        daemon = code + "from twisted.scripts.twistd import run\nsys.exit(run())"
+        self.config.write_text(
+            f'{UNIX}[store]\nkind = "redis"\nredis.host = "r.example.org"\nredis.timeout_s = 3600\n'
+        )
+        for command in (
+            [sys.executable, "-c", foreground, "run"],
+            [sys.executable, "-c", daemon, "-n", "--pidfile=twistd.pid", "mhub"],
+        ):
+            process = self.spawn(*command)
+            self.says(process, "there\n")
+            process.terminate()
+            output = self.ends(process)
+            self.assertEqual(0, process.returncode, output)
+            self.assertNotIn("rror", output)
+        self.assertFalse((self.place / "twistd.pid").exists())
+
     def connecting(self, port: int) -> int:
         """How many connections to a port are half open: state 2 is SYN_SENT."""
         lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
