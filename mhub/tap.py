@@ -23,7 +23,7 @@ from twisted.internet.error import ReactorNotRunning
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from mhub import __version__, build, descriptors, threads
+from mhub import __version__, build
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
@@ -40,12 +40,13 @@ from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
-from mhub.reload import reread
-from mhub.signals import Signals
+from mhub.process import descriptors, threads
+from mhub.process.reload import reread
+from mhub.process.signals import Signals
+from mhub.process.twistd import fault_in
 from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
 from mhub.store.make import fault_of, make_shared, make_store
 from mhub.store.writer import StoreWriter
-from mhub.twistd import fault_in
 
 NO_FILE: Final = "no file"
 """What errors say in the place of a configuration's name, where there is none."""

@@ -190,7 +190,7 @@ sys.exit(main())
         self.check("mhub.tap", "load")
 
     def test_before_the_log_begins(self) -> None:
-        self.check("mhub.run", "_begin_log")
+        self.check("mhub.process.run", "_begin_log")
 
     def test_while_the_store_is_opened(self) -> None:
         """What comes from its thread after that opens no listener any more."""
