@@ -505,11 +505,6 @@ class TwistdTests(Case):
     def test_no_directory_to_run_in(self) -> None:
         self.fails(twistd("-n", "--rundir", "none", "mhub"), "--rundir none: there is no such")
 
-    def test_a_user_that_only_root_can_become(self) -> None:
-        if os.geteuid() == 0:
-            raise SkipTest("this is root")
-        self.fails([DAEMON[0], "--uid=0", "mhub"], "--uid: only root can become another user")
-
 
 class NoTerminalTests(SynchronousTestCase):
     def test_a_password_cannot_be_asked_for(self) -> None:
