@@ -33,6 +33,7 @@ from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
+from mhub.operations.contract import OperationError
 
 JOIN_S: Final = 15.0
 """How long a node looks for others before it serves clients alone."""
@@ -44,7 +45,7 @@ NEAR: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a node that listens on every address can be called by itself."""
 
 
-class ClusterError(Exception):
+class ClusterError(OperationError):
     """The node cannot start, or not do what it was told; the text says why."""
 
 
@@ -256,7 +257,7 @@ class ClusterService(Service):
             "address": settings.address,
             "routes": self._peers.table.routes,
             "clients": len(self._hub.sessions),
-            "refused": self._hub.stats.publish_refused_peer,
+            "refused": self._hub.require_peers().counters().refused,
             "sessions": self.node.migration.outlook.numbers(),
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
             "unreachable": [_describe_dial(each, now) for each in self.node.unreachable()],

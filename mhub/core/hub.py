@@ -24,6 +24,7 @@ from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
 from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
@@ -133,7 +134,10 @@ class Hub:
         self.work_per_turn = settings.work_per_turn
         self.look_ups = 0  # of this work, since proceed(): retained messages that were looked for
         self.portion = settings.portion
-        self.sys = SysTopics(self, settings.sys_interval_s, settings.version, now)
+        self.version = settings.version
+        self.started_at = now
+        self.metrics = Metrics(self, now)
+        self.sys = SysTopics(settings.sys_interval_s, now, self.metrics.sample, self.publish_local)
         self.sweep_at = now + SWEEP_S
 
     # The turn
@@ -215,9 +219,8 @@ class Hub:
         self.now = now
         for timed in self.wheel.tick(now):
             try:
-                deadline = timed.fire(now)
-                if deadline:
-                    self.wheel.arm(timed, deadline)
+                timed.fire(now)
+                self.wheel.arm(timed, timed.deadline())
             except Exception as error:
                 self.events.crashed("a timer", error)
         if self.journal is not None:
@@ -256,6 +259,12 @@ class Hub:
         self.peers = peers
         self.router.table = peers.table
         self.retained.count_for_peers()
+
+    def require_peers(self) -> Peers:
+        """The other nodes, for what only a node of a cluster has."""
+        peers = self.peers
+        assert peers is not None
+        return peers
 
     def require_journal(self) -> Journal:
         """The journal of a hub that has one, as every session with a sid shows."""
@@ -459,6 +468,7 @@ class Hub:
             session.will.due_at = 0.0
         self.wheel.disarm(session)
         connection.session = session
+        connection.connected_at = self.now
         self.connected += 1
         self._regroup(session)
         if self.connected > self.stats.clients_maximum:
@@ -529,9 +539,7 @@ class Hub:
         if session.sid:
             self.require_journal().session(session)
         redistribute(session, None, False)
-        deadline = session.deadline()
-        if deadline:
-            self.wheel.arm(session, deadline)
+        self.wheel.arm(session, session.deadline())
 
     def _regroup(self, session: Session) -> None:
         """Peers count the members of groups that are connected here."""
@@ -559,13 +567,18 @@ class Hub:
         if self.peers is not None:
             self.peers.neighbours.ended(session)
 
-    def kick(self, client_id: str, reason: int, text: str) -> bool:
-        """Disconnect a client as an operator wants it; False if it is not connected here."""
-        session = self.sessions.get(client_id)
-        if session is None or session.connection is None:
-            return False
-        session.connection.kick(reason, text)
-        return True
+    def kick(self, session: Session, forget: bool) -> None:
+        """An operator sends a client away; `forget`: its session goes, too."""
+        gone = "session deleted by an operator"
+        connection = session.connection
+        if connection is not None:
+            text = gone if forget else "disconnected by an operator"
+            connection.kick(reasons.ADMINISTRATIVE_ACTION, text)
+        else:
+            self.events.kicked(session.principal, 0, 0, gone)
+        # It may have ended with its connection, or by what its will brought about.
+        if forget and self.sessions.get(session.client_id) is session:
+            self.end_session(session)
 
     # The end
 

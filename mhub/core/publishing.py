@@ -71,7 +71,6 @@ class Publishing:
 
     def _too_much(self, connection: Connection, message: Publish) -> int:
         """A peer that has to get the message does not keep up, or is away for long."""
-        self.hub.stats.publish_refused_peer += 1
         if connection.version < V5:  # it cannot be told, and must not believe that it was taken
             if message.qos == 2:
                 connection.owner().incoming.pop(message.pid, None)  # it comes again, as a new one

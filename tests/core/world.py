@@ -80,9 +80,14 @@ class Diary:
             self.lines.append(("refused", event.reason, event.text))
         elif event.kind == events.DISCONNECTED:
             self.lines.append(("disconnected", event.client_id, event.reason, event.text))
+        elif event.kind == events.DENIED:
+            self.lines.append(("denied", event.client_id, event.cause, event.topic))
         elif event.kind == events.CRASHED:
             assert event.error is not None
             self.crashed(event.text, event.error)
+
+    def kicked(self, session: Session, forgotten: bool) -> None:
+        self.lines.append(("kicked", session.client_id, forgotten))
 
     def crashed(self, what: str, error: Exception) -> None:
         raise Defect(f"a defect hit {what}") from error
