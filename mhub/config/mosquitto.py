@@ -120,7 +120,10 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "SCRAM-SHA-256 for MQTT 5.0; made by `mhub scram-user`",
     ),
     "log_type": (("log.level",), "a threshold"),
-    "connection_messages": (("log.level",), '`"warn"` leaves them out'),
+    "connection_messages": (
+        ("log.level",),
+        '`"warn"` leaves them out, with all else that is logged at `info`',
+    ),
     "log_dest": ((), "`twistd --logfile` or `--syslog`; `twistd -n` writes to the terminal"),
     "log_facility": ((), "`twistd --syslog --prefix NAME`"),
     "log_timestamp": ((), "always"),
