@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_broker(argv: list[str]) -> int:
-    from mhub.run import main as run
+    from mhub.process.run import main as run
 
     return run(argv)
 
@@ -177,9 +177,16 @@ def kick(argv: list[str]) -> int:
     return run(argv)
 
 
+def import_config(argv: list[str]) -> int:
+    from mhub.config.mosquitto_import import main as run
+
+    return run(argv)
+
+
 COMMANDS: Final = {
     "run": Command("run the broker in the foreground", run_broker),
     "check-config": Command("check a configuration without starting the broker", check_config),
+    "import": Command("make a configuration of a mosquitto.conf", import_config),
     "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
     "status": Command("show a running broker", status),
     "clients": Command("list the clients of a running broker, or show one", clients),
