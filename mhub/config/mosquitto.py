@@ -139,7 +139,10 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "SCRAM-SHA-256 for MQTT 5.0; made by `mhub scram-user`",
     ),
     "log_type": (("log.level",), "a threshold"),
-    "connection_messages": (("log.level",), '`"warn"` leaves them out'),
+    "connection_messages": (
+        ("log.level",),
+        '`"warn"` leaves them out, with all else that is logged at `info`',
+    ),
     "log_dest": ((), "`mhub run` writes to standard output; `twistd --logfile` or `--syslog`"),
     "log_facility": ((), "`twistd --syslog --prefix NAME`"),
     "log_timestamp": ((), "always"),
