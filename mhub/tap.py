@@ -14,6 +14,7 @@ import secrets
 import signal
 import sys
 import time
+from collections.abc import AsyncGenerator
 from typing import Any
 
 from twisted.application.service import MultiService
@@ -31,6 +32,7 @@ from mhub.control.server import ControlService
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
+from mhub.core.records import Batch
 from mhub.log import logger, set_level
 from mhub.net.listen import ListenError
 from mhub.net.report import Report
@@ -255,6 +257,11 @@ class Broker(MultiService):
 
     def open_connections(self) -> int:
         return len(self.net.loop.links)
+
+    def snapshot(self) -> AsyncGenerator[Batch, None] | None:
+        if self.writer is None:
+            return None
+        return self.writer.snapshot()
 
     def settle(self) -> None:
         self.hub.flush()

@@ -9,7 +9,7 @@ A failure shows in the log (the first one, then once a minute), in `$SYS/broker/
 the hub's counters.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -184,6 +184,10 @@ class StoreWriter:
             )
             self._failing_since = 0.0
             self._hub.storage.state = "ok"
+
+    def snapshot(self) -> AsyncGenerator[Batch, None]:
+        """What the store has, of one moment, while all goes on."""
+        return self._store.snapshot()
 
     # The end
 
