@@ -6,7 +6,12 @@ The packages; `docs/architecture.md` walks a message through them.
     core      sessions, routing, retained, wills         sans-I/O, compiled
     net       sockets <-> core
     config    TOML -> settings, checked once
-    tap       what `twistd mhub` starts: everything is wired there
+    tap       everything is wired there, for `mhub run` and `twistd mhub`
+    run       `mhub run`
+    descriptors  how many sockets and files it may have open
+    reload    what SIGHUP changes
+    signals   what the process is told by signals
+    twistd    what would keep twistd from starting it
     cli       the `mhub` command
     bench     `mhub bench`, a load generator for any MQTT broker
     build     which build runs: compiled or pure

@@ -1,7 +1,6 @@
 """The `mhub` command: `mhub COMMAND ...`.
 
-Each command imports what it needs when it runs, so that `mhub --help` answers at once.  The broker
-itself is started by twistd: `twistd mhub --config FILE`.
+Each command imports what it needs when it runs, so that `mhub --help` answers at once.
 """
 
 import sys
@@ -49,11 +48,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         return FAILED
 
 
+def run_broker(argv: list[str]) -> int:
+    from mhub.run import main as run
+
+    return run(argv)
+
+
 def check_config(argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="mhub check-config",
         description="Check a configuration without starting the broker. The exit status is 0 when"
-        " it is fine, and 1 when not; then every mistake is listed.",
+        " it is fine, and 1 when not; then every mistake is listed. Run it as the user that the"
+        " broker runs as: what that user can read and write is checked, too. A Redis server is not"
+        " asked.",
     )
     parser.add_argument("file", metavar="FILE", help="the configuration, a TOML file")
     parser.add_argument("-q", "--quiet", action="store_true", help="print mistakes only")
@@ -68,6 +75,13 @@ def check_config(argv: list[str]) -> int:
         return FAILED
     for warning in settings.warnings:
         print(f"warning: {warning}", file=sys.stderr)
+
+    from mhub.store.make import fault_of
+
+    fault = fault_of(settings)
+    if fault:
+        print(f"{args.file}: {fault}", file=sys.stderr)
+        return FAILED
     if not args.quiet:
         from mhub.config.summary import summary
 
@@ -163,8 +177,16 @@ def kick(argv: list[str]) -> int:
     return run(argv)
 
 
+def import_config(argv: list[str]) -> int:
+    from mhub.config.mosquitto_import import main as run
+
+    return run(argv)
+
+
 COMMANDS: Final = {
+    "run": Command("run the broker in the foreground", run_broker),
     "check-config": Command("check a configuration without starting the broker", check_config),
+    "import": Command("make a configuration of a mosquitto.conf", import_config),
     "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
     "status": Command("show a running broker", status),
     "clients": Command("list the clients of a running broker, or show one", clients),
@@ -183,7 +205,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="mhub",
         usage="mhub COMMAND ...",
-        description="An MQTT broker. Start it with: twistd -n mhub --config FILE",
+        description="An MQTT broker. Start it with: mhub run --config FILE",
         epilog=f"commands:\n{commands}\n\n`mhub COMMAND --help` says more about each.",
         formatter_class=RawDescriptionHelpFormatter,
     )
@@ -207,11 +229,23 @@ def _unknown(name: str) -> int:
 
 def _password(from_stdin: bool) -> str:
     if from_stdin:
+        if sys.stdin is None:
+            raise ValueError("standard input is closed")
         return sys.stdin.readline().rstrip("\r\n")
 
-    from getpass import getpass
+    import warnings
+    from getpass import GetPassWarning, getpass
 
-    password = getpass("Password: ")
-    if getpass("Again: ") != password:
+    try:
+        with warnings.catch_warnings():
+            # Without a terminal it would show what is typed, if anybody can type at all.
+            warnings.simplefilter("error", GetPassWarning)
+            password = getpass("Password: ")
+            again = getpass("Again: ")
+    except (EOFError, GetPassWarning):
+        raise ValueError(
+            "there is no terminal to ask for the password at; give it with --password-stdin"
+        ) from None
+    if again != password:
         raise ValueError("the two passwords differ")
     return password

@@ -1,48 +1,61 @@
-"""`twistd mhub`: the one place where everything is wired.
+"""The one place where everything is wired, for `mhub run` and for `twistd mhub`.
 
 configuration -> hub (core) -> net service (listeners)
                      |          cluster service (peers)
                  writer -> store, and those of nodes that this one takes over from
 
 The listeners are bound while the process may still do that, and opened when the store has given the
-hub what it had.
+hub what it had.  All that can be known to be wrong before the reactor runs is a `StartError`.
 """
 
+import atexit
 import gc
 import os
 import secrets
-import signal
 import sys
 import time
-from collections.abc import AsyncGenerator
-from typing import Any
+from collections.abc import AsyncGenerator, Mapping
+from typing import Any, Final
 
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.error import ReactorNotRunning
 from twisted.internet.task import deferLater
 from twisted.python import usage
+from twisted.python.failure import Failure
 
-from mhub import __version__, build
+from mhub import __version__, build, descriptors
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
+from mhub.core.events import Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.core.records import Batch
 from mhub.log import logger, set_level
+from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
-from mhub.net.report import Report
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
 from mhub.operations.contract import ListenerStatus, Say
 from mhub.operations.operations import Operations
-from mhub.store.contract import Store, StoreBroken, StoreTaken
-from mhub.store.make import make_shared, make_store
+from mhub.reload import reread
+from mhub.signals import Signals
+from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
+from mhub.store.make import fault_of, make_shared, make_store
 from mhub.store.writer import StoreWriter
+from mhub.twistd import fault_in
+
+NO_FILE: Final = "no file"
+"""What errors say in the place of a configuration's name, where there is none."""
+
+
+class StartError(Exception):
+    """The broker cannot start; the text says why."""
 
 
 class Options(usage.Options):
@@ -64,10 +77,13 @@ def hub_settings(settings: Settings) -> HubSettings:
     wanted = HubSettings()
     wanted.version = __version__
     wanted.route_cache_size = settings.broker.route_cache_size
+    wanted.max_sessions = settings.broker.max_sessions
     wanted.max_retained_messages = settings.broker.max_retained_messages
     wanted.max_retained_bytes = settings.broker.max_retained_bytes
     wanted.max_queued_bytes_total = settings.broker.max_queued_bytes_total
+    wanted.max_partial_bytes = settings.broker.max_partial_bytes
     wanted.max_topic_levels = settings.broker.max_topic_levels
+    wanted.max_wildcard_patterns = settings.broker.max_wildcard_patterns
     wanted.work_per_turn = settings.net.deliveries_per_turn
     wanted.portion = settings.net.portion
     wanted.sys_interval_s = settings.sys.interval_s
@@ -77,21 +93,31 @@ def hub_settings(settings: Settings) -> HubSettings:
 class Broker(MultiService):
     """Everything that runs, and what belongs to the process as a whole: log and signals."""
 
-    def __init__(self, settings: Settings, reactor: Any) -> None:
+    def __init__(self, settings: Settings, reactor: Any, signals: Signals) -> None:
         super().__init__()
         self._log = logger("broker")
         self._reactor = reactor
+        self._signals = signals
         self._settings = settings
+        # For later, when twistd may have changed the directory.
+        self._file = os.path.abspath(settings.file) if settings.file != NO_FILE else ""
+        self.failed = False  # it ends because it cannot go on: the exit status is not 0
+        self._bound = False
+        self._stopping = False
         self._warnings = settings.warnings
-        report = Report(settings.listeners)
+        self._open_files = descriptors.raise_limit()  # while twistd has not changed the user
         self.hub = Hub(
-            hub_settings(settings), report, lambda: secrets.token_hex(10), time.monotonic()
+            hub_settings(settings),
+            Events([EventLog()]),
+            lambda: secrets.token_hex(10),
+            time.monotonic(),
         )
         if settings.auth.scram is not None:
             self.hub.admission.methods[METHOD] = ScramMethod(settings.auth.scram.users_file)
         # Not the reactor's clock, which jumps when the time of day is set.
-        self.net = NetService(settings, self.hub, report, reactor, time.monotonic)
+        self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
+        self.hub.wake = self.net.wake
         self.cluster: ClusterService | None = None
         if settings.cluster is not None:
             self.cluster = ClusterService(
@@ -116,7 +142,6 @@ class Broker(MultiService):
             ).setServiceParent(self)
         self.writer: StoreWriter | None = None
         self.failovers: Failovers | None = None
-        self._gives_up = False
         if settings.store.kind != "memory":
             store = self._make_store()
             self.store_name = store.name
@@ -151,22 +176,51 @@ class Broker(MultiService):
             )
         return store
 
-    def privilegedStartService(self) -> None:
+    def bind(self) -> None:
+        """Bind all sockets.  Raises StartError.
+
+        Not left to privilegedStartService(): in the background twistd calls that where nobody can
+        read what is wrong, and its parent, which waits to be told, hears of an Exception the first
+        100 bytes of its text, and of SystemExit nothing at all.
+        """
         try:
             super().privilegedStartService()
         except (ListenError, TlsError, ControlError) as error:
-            sys.exit(str(error))
+            raise StartError(str(error)) from error
+        self._bound = True
+
+    def privilegedStartService(self) -> None:
+        if not self._bound:
+            self.bind()
 
     def startService(self) -> None:
         self._log.info("{build}", build=build.describe())
+        self._report_open_files()
         for warning in self._warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
-        self._reactor.callWhenRunning(self._catch_signals)
-        self._reactor.callWhenRunning(lambda: Deferred.fromCoroutine(self._open()))
+        self._reactor.callWhenRunning(self._begin)
+
+    def _report_open_files(self) -> None:
+        found = self._open_files
+        self._log.info(
+            "open files: {limit}{raised}",
+            limit=f"at most {found.limit}" if found.limit else "no limit",
+            raised=f", raised from {found.before}" if found.before != found.limit else "",
+        )
+        warning = descriptors.warning(self._settings, found.limit)
+        if warning:
+            self._log.warn("{warning}", warning=warning)
+
+    def _begin(self) -> None:
+        self._signals.catch()  # twistd's reactor has just put its own handlers in the place of ours
+        self._signals.serve(self._on_stop, self._on_hangup)
+        Deferred.fromCoroutine(self._open()).addErrback(self._not_opened)
 
     async def _open(self) -> None:
-        """Let clients in, once what they left here is back."""
+        """Let clients in, once what they left here is back.  A stop may come at each `await`."""
+        if self._signals.stopped_by:
+            return
         if self.writer is not None:
             store = self._settings.store
             clock_offset_s = time.time() - time.monotonic()
@@ -176,16 +230,16 @@ class Broker(MultiService):
             except StoreBroken as error:
                 self._give_up(error)
                 return
-            except CancelledError:  # stopped meanwhile
-                return
-        if self.failovers is not None:
+        if self.failovers is not None and not self._stopping:
             await self.failovers.start()
-        if self.cluster is not None:
+        if self.cluster is not None and not self._stopping:
             try:
                 await self.cluster.join()
             except ClusterError as error:
                 self._give_up(error)
                 return
+        if self._stopping:
+            return
         # What is there now stays: no garbage collection need look at it again.
         gc.collect()
         gc.freeze()
@@ -194,13 +248,20 @@ class Broker(MultiService):
         gc.set_threshold(10_000, 20, 50)
         self.net.open()
 
+    def _not_opened(self, failure: Failure) -> None:
+        if self._stopping and failure.check(CancelledError, StoreError):
+            return  # what was waited for was taken away
+        self._log.failure("a defect in mhub, please report it", failure)
+        self._give_up("the broker cannot start because of this defect")
+
     def _taken(self, error: StoreTaken) -> None:
         """Another node has taken over what is here, as if this one were dead: so it has to be.
 
         What it has is older by now.  It may start again, and then joins as a new node.
         """
-        if self._gives_up:
+        if self.failed:
             return
+        self.hub.taken_over = True
         if self.cluster is not None:
             self.cluster.node.close()
         if self.writer is not None:
@@ -211,12 +272,11 @@ class Broker(MultiService):
         )
 
     def _give_up(self, error: Exception | str) -> None:
-        if self._gives_up:
+        if self.failed or self._stopping:
             return
-        self._gives_up = True
+        self.failed = True
         self._log.critical("{error}", error=error)
-        self._reactor.addSystemEventTrigger("after", "shutdown", os._exit, 1)
-        self._reactor.stop()
+        self._stop_reactor()
 
     def _limits_of(self, name: str) -> Limits:
         for listener in self._settings.listeners:
@@ -229,6 +289,7 @@ class Broker(MultiService):
 
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
+        self._stopping = True
         await super().stopService()
         if self.failovers is not None:
             await self.failovers.stop()
@@ -237,16 +298,10 @@ class Broker(MultiService):
         if self.writer is not None:
             await self.writer.close(self._settings.net.shutdown_timeout_s)
 
-    def _catch_signals(self) -> None:
-        """In the place of the reactor's handlers: twistd would end by the signal that stops it."""
-        signal.signal(signal.SIGHUP, self._on_hangup)
-        signal.signal(signal.SIGTERM, self._on_stop)
-        signal.signal(signal.SIGINT, self._on_stop)
-
     # What operations need of it
 
     def state(self) -> str:
-        if self.hub.stopping or self._gives_up:
+        if self.hub.stopping or self.failed:
             return "stopping"
         if self.hub.redirect is not None:
             return "leaving"
@@ -268,6 +323,7 @@ class Broker(MultiService):
         self.net.wake()
 
     async def leave(self, say: Say) -> dict[str, int]:
+        """Out of the cluster for good, and stop."""
         cluster = self.cluster
         assert cluster is not None
         self.net.close_listeners()
@@ -275,33 +331,80 @@ class Broker(MultiService):
             await self.failovers.stop()
         result = await cluster.leave(say)
         self._log.info("left the cluster, stopping")
-        self._reactor.callLater(0.5, self._reactor.stop)
+        self._reactor.callLater(0.5, self._stop_reactor)
         return result
 
-    def _on_hangup(self, number: int, frame: object) -> None:
-        self._reactor.callFromThread(self._reload_certificates)
+    def _on_hangup(self) -> None:
+        self._reactor.callFromThread(self._reload)
 
-    def _reload_certificates(self) -> None:
-        self.net.reload_certificates()
+    def _reload(self) -> None:
+        self._settings = reread(self._settings, self._file)
+        self.net.reload_certificates(self._settings.listeners)
         if self.cluster is not None:
             self.cluster.reload_certificates()
 
-    def _on_stop(self, number: int, frame: object) -> None:
-        self._log.info("stopping: {name}", name=signal.Signals(number).name)
-        # A second signal ends the process at once, as twistd does it.
-        signal.signal(number, signal.SIG_DFL)
-        self._reactor.callFromThread(self._reactor.stop)
+    def _on_stop(self, name: str) -> None:
+        self._log.info("stopping: {name}", name=name)
+        self._reactor.callFromThread(self._stop_reactor)
+
+    def _stop_reactor(self) -> None:
+        try:
+            self._reactor.stop()
+        except ReactorNotRunning:
+            pass  # it is being stopped already
 
 
-def makeService(options: Options) -> Broker:
+def make_broker(config: str | None, signals: Signals, is_elsewhere: bool = False) -> Broker:
+    """Everything but the start itself, with all sockets bound.  Raises StartError.
+
+    `is_elsewhere`: with another root directory, so that the store cannot be looked at yet.
+    """
     from twisted.internet import reactor
 
     try:
-        settings = load(options["config"]) if options["config"] else parse("", "no file")
-    except ConfigError as error:
-        sys.exit(str(error))
-    set_level(settings.log.level)
+        settings = load(config) if config else _defaults()
+        set_level(settings.log.level)
+        fault = "" if is_elsewhere else fault_of(settings)
+        if fault:
+            raise StartError(f"{config}: {fault}" if config else fault)
+        broker = Broker(settings, reactor, signals)
+    except (ConfigError, ClusterError, StoreBroken) as error:
+        raise StartError(str(error)) from error
+    broker.bind()
+    return broker
+
+
+def _defaults() -> Settings:
     try:
-        return Broker(settings, reactor)
-    except ClusterError as error:
+        return parse("", NO_FILE)
+    except OSError as error:
+        # Where the store would be; load() has said so of a file that cannot be found there.
+        raise StartError(f"the working directory: {error.strerror}") from error
+
+
+def makeService(options: Options) -> Broker:
+    signals = Signals()
+    signals.catch()
+    try:
+        twistd: Mapping[str, Any] = options.parent or {}
+        fault = fault_in(twistd)
+        if fault:
+            raise StartError(fault)
+        broker = make_broker(options["config"], signals, bool(twistd.get("chroot")))
+    except StartError as error:
         sys.exit(str(error))
+    if signals.stopped_by:
+        sys.exit(0)
+    atexit.register(_exit_status, broker)
+    return broker
+
+
+def _exit_status(broker: Broker) -> None:
+    """twistd ends with 0, whatever the reason was."""
+    if broker.failed:
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+        os._exit(1)

@@ -73,7 +73,7 @@ class MainTests(CliCase):
         self.assertEqual(self.run_mhub("check-conf"), 2)
         self.assertEqual(self.err, 'mhub: no command "check-conf"; did you mean "check-config"?\n')
         self.assertEqual(self.run_mhub("xyzzy"), 2)
-        self.assertIn("expected one of check-config, ", self.err)
+        self.assertIn("expected one of run, check-config, ", self.err)
         self.assertEqual(self.run_mhub("--xyzzy"), 2)
         self.assertEqual(self.run_mhub("check-config"), 2)
 
@@ -201,7 +201,7 @@ class StoreTests(CliCase):
     """`mhub store`, on SQLite; what reaches the reactor runs in a process of its own."""
 
     LINES = (
-        '{"mhub": "store", "schema": 3}\n'
+        '{"mhub": "store", "schema": 4}\n'
         '{"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}\n'
         '{"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}\n'
         '{"kind": "session", "sid": 1, "client_id": "pump", "expiry_s": 60, "ends_at": 12.5}\n'
@@ -308,4 +308,4 @@ class StoreTests(CliCase):
                 sys.modules.pop(name, None)
             settings = Settings(store=StoreSettings(kind="redis"))
             error = self.assertRaises(StoreBroken, make_store, settings, None)
-        self.assertIn("pip install 'mhub[redis]'", str(error))
+        self.assertIn("needs the package txredisapi: pip install txredisapi", str(error))

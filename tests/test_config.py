@@ -63,7 +63,17 @@ class DefaultsTests(ConfigCase):
         settings = self.settings("[limits]\nmax_qos = 1\nmax_connections = 7")
         self.assertEqual(settings.listeners[0].limits.max_qos, 1)
         self.assertEqual(settings.broker.max_connections, 7)
+        self.assertEqual(settings.broker.max_sessions, 0)
         self.assertEqual(settings.listeners[0].max_connections, 0)
+
+    def test_sessions_are_counted_for_the_broker_and_for_a_listener(self) -> None:
+        settings = self.settings(
+            "[limits]\nmax_sessions = 9\n"
+            "[[listeners]]\nmax_sessions = 5\n[[listeners]]\nport = 1884"
+        )
+        self.assertEqual(settings.broker.max_sessions, 9)
+        counts = [listener.limits.max_listener_sessions for listener in settings.listeners]
+        self.assertEqual(counts, [5, 0])
 
     def test_frozen(self) -> None:
         """Nobody changes settings behind another's back."""
@@ -72,7 +82,8 @@ class DefaultsTests(ConfigCase):
 
     def test_every_limit_is_a_key(self) -> None:
         """A field that the core gets is one that the file can set."""
-        self.assertEqual(set(LIMIT_KEYS), {field.name for field in fields(Limits)})
+        names = {field.name for field in fields(Limits)}
+        self.assertEqual({*LIMIT_KEYS, "max_listener_sessions"}, names)  # listeners.max_sessions
 
     def test_defaults_are_allowed_values(self) -> None:
         """What the reference shows as the default can be written down and gives the default."""
@@ -257,6 +268,20 @@ class ListenerTests(ConfigCase):
             f'[[listeners]]\ntransport = "unix"\npath = "{long}"',
             f"3: listeners[0].path: expected at most 107 bytes, found 108: {long}",
         )
+
+    def test_user_names_that_nobody_has_checked_are_no_client_ids(self) -> None:
+        problem = (
+            "username_as_client_id: at tcp-1883, users are not authenticated: anybody could take"
+            " over anybody's session. Set allow_anonymous = false"
+        )
+        self.assertProblem(
+            "[[listeners]]\nusername_as_client_id = true", f"2: listeners[0].{problem}"
+        )
+        self.assertProblem(
+            "[limits]\nusername_as_client_id = true\n[[listeners]]\nport = 1883",
+            f"3: listeners[0].{problem}",
+        )
+        self.settings("[limits]\nusername_as_client_id = true\nallow_anonymous = false")
 
     def test_nobody_can_log_in(self) -> None:
         (warning,) = self.settings("[[listeners]]\nallow_anonymous = false").warnings

@@ -23,7 +23,8 @@ from typing import Final
 
 from mhub.auth.saslprep import saslprep
 from mhub.auth.users import KEY_SIZE, Users, UsersFileError, Verifier, read_users
-from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import Claim, Step, failure, proceed, success
+from mhub.core.principal import Identity
 from mhub.log import logger
 
 METHOD: Final = "SCRAM-SHA-256"
@@ -65,7 +66,7 @@ class ScramExchange:
         except _Refused as refused:
             text = str(refused)
         self._next = self._over
-        return Step(FAILURE, b"", "", text)
+        return failure(text)
 
     def _first(self, text: str) -> Step:
         message = _FIRST.fullmatch(text)
@@ -85,7 +86,7 @@ class ScramExchange:
         answer = f"r={self._nonce},s={salt},i={self._verifier.iterations}"
         self._so_far = f"{message['bare']},{answer},"
         self._next = self._final
-        return Step(CONTINUE, answer.encode(), "", "")
+        return proceed(answer.encode())
 
     def _final(self, text: str) -> Step:
         message = _FINAL.fullmatch(text)
@@ -107,7 +108,7 @@ class ScramExchange:
             raise _Refused(f'wrong name or password: "{self._username[:100]}"')
         self._next = self._over
         answer = base64.b64encode(hmac.digest(self._verifier.server_key, said, "sha256"))
-        return Step(SUCCESS, b"v=" + answer, self._username, "")
+        return success(Identity(self._username, METHOD), b"v=" + answer)
 
     def _over(self, text: str) -> Step:
         raise _Refused("a message after the last one")
@@ -135,7 +136,7 @@ class ScramMethod:
         self._mark = self._stat()
         self._users = read_users(users_file)
 
-    def __call__(self) -> ScramExchange:
+    def __call__(self, claim: Claim) -> ScramExchange:
         if self._stat() != self._mark:
             self.reload()
         return ScramExchange(

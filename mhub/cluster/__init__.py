@@ -7,6 +7,7 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     member      another node, as this one sees it
     inbox       frames that wait until the store of this node has caught up
     dials       whom to call, and when
+    unreachable what the log is told of addresses where no node answers
     frames      the kinds of frames that cross a link
     tables      routes and clients: what each node tells all others
     fill        retained messages: what nodes that meet lack of each other's
@@ -19,6 +20,7 @@ On Twisted:
 
     link        Perspective Broker between two nodes; login, broker and tls are its parts
     discovery   addresses from a list and from DNS SRV
+    hostnames   addresses of host names, from the name servers of the configuration
     service     the node with its clock and its links
     failover    another node, started again in this process from the store that all share
 

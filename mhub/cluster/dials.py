@@ -19,8 +19,14 @@ class Dial:
         self.due_at = now
         self.wait_s = 0.0
         self.failures = 0  # since it answered last
+        self.failing_since = 0.0  # the first of them, and
+        self.reason = ""  # why the last one failed
         self.pending = False
         self.ours = False  # it is this node itself
+
+    def wait_left_s(self, now: float) -> float:
+        """In how long it is called again."""
+        return 0.0 if self.pending else max(self.due_at - now, 0.0)
 
 
 class Dials:
@@ -51,16 +57,21 @@ class Dials:
             found.append(address)
         return found
 
-    def failed(self, address: str, now: float) -> None:
+    def failed(self, address: str, now: float, reason: str) -> Dial | None:
+        """A call has failed; None: nobody is to be called there any more."""
         dial = self._dials.get(address)
         if dial is not None:
             dial.pending = False
             dial.failures += 1
+            dial.reason = reason
+            if dial.failures == 1:
+                dial.failing_since = now
             dial.wait_s = min(max(dial.wait_s * 2, self._retry_s), self._retry_max_s)
             wait_s = dial.wait_s * self._random.uniform(0.75, 1.25)
             if dial.member and dial.member < self._node:
                 wait_s *= PATIENCE
             dial.due_at = now + wait_s
+        return dial
 
     def answered(self, address: str, member: str) -> None:
         dial = self._dials.get(address)
@@ -69,6 +80,7 @@ class Dials:
             dial.member = member
             dial.wait_s = 0.0
             dial.failures = 0
+            dial.reason = ""
 
     def is_ours(self, address: str) -> None:
         """Somebody named this node's own address."""
@@ -90,12 +102,16 @@ class Dials:
                 dial.wait_s = self._retry_max_s
                 dial.due_at = now + self._retry_max_s
 
-    def outlook(self, address: str, now: float) -> tuple[int, float]:
-        """How often an address did not answer, in a row, and in how long it is called again."""
-        dial = self._dials.get(address)
-        if dial is None:
-            return 0, 0.0
-        return dial.failures, 0.0 if dial.pending else max(dial.due_at - now, 0.0)
+    def at(self, address: str) -> Dial | None:
+        return self._dials.get(address)
+
+    def failing(self, linked: set[str]) -> list[Dial]:
+        """Those that have not answered when they were called last, and are not linked otherwise."""
+        return [
+            dial
+            for dial in self._dials.values()
+            if dial.failures and not dial.ours and dial.member not in linked
+        ]
 
     def tried(self, address: str) -> bool:
         """Whether an address has answered, or has failed to at least once."""

@@ -2,7 +2,8 @@
 
 The records are asked for again when the first of them has passed its time to live.  A name server
 that fails or does not know the name takes nothing away: what was known stays known until a good
-answer replaces it.  The targets of the records are host names; the dial resolves them.
+answer replaces it.  The targets of the records are host names; the dial resolves them
+(`mhub.cluster.hostnames`).
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -27,13 +27,13 @@ from mhub.cluster.detector import FailedNodeDetector
 from mhub.cluster.drain import LEFT, STUCK, Drain
 from mhub.cluster.service import ClusterService
 from mhub.config import Settings
-from mhub.core.connection import Connection
+from mhub.core.events import Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
-from mhub.core.session import Session
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
+from mhub.log.events import EventLog
 from mhub.store.contract import SharedStore, StoreBroken, StoreError, StoreTaken
 from mhub.store.writer import StoreWriter
 
@@ -45,28 +45,6 @@ STEP_S: Final = 0.1
 
 GOODBYE_S: Final = 0.2
 """How long the last frames may take."""
-
-
-class Silent:
-    """The events of a hub that no client is connected to."""
-
-    def __init__(self, node: str) -> None:
-        self._log = logger("hub", node)
-
-    def connected(self, connection: Connection) -> None: ...
-
-    def refused(self, connection: Connection, reason: int, text: str) -> None: ...
-
-    def disconnected(self, connection: Connection, reason: int, text: str) -> None: ...
-
-    def kicked(self, session: Session, forgotten: bool) -> None: ...
-
-    def crashed(self, what: str, error: Exception) -> None:
-        self._log.failure(
-            "a defect in mhub, please report it: {what}",
-            Failure(error),  # type: ignore[no-untyped-call]
-            what=what,
-        )
 
 
 class Place:
@@ -221,7 +199,9 @@ class Failover:
         place = self._place
         settings = place.settings
         now = place.clock()
-        hub = Hub(place.hub_settings, Silent(self.name), lambda: secrets.token_hex(10), now)
+        hub = Hub(
+            place.hub_settings, Events([EventLog(self.name)]), lambda: secrets.token_hex(10), now
+        )
         cluster = ClusterService(
             self._cluster_settings(),
             hub,

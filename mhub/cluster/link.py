@@ -4,8 +4,8 @@
 
 A frame is one PB call without an answer, or several for a body that is larger than a part.  A
 connection ends by `close`, which tells the other side why; whoever was told hangs up, so that the
-text is not lost with the connection.  How a connection ended is logged here, by both sides; only
-of those that could not even be made does nobody but the node hear.
+text is not lost with the connection.  How a connection ended is logged here, by both sides; of a
+dial that does not come to a link the node hears, and warns (`mhub.cluster.unreachable`).
 """
 
 from collections.abc import Callable
@@ -33,6 +33,7 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 
 from mhub.cluster.broker import PB, Broker, PlainData
 from mhub.cluster.contract import Ends
+from mhub.cluster.hostnames import Hostnames, NamingReactor
 from mhub.cluster.login import Entrance, ILink, Login
 from mhub.cluster.tls import LinkTls, TlsFiles, explain, misnamed
 from mhub.config.kinds import join_address
@@ -249,6 +250,8 @@ class Link:
         if before is _State.OVER:
             return
         what = "link with {peer} lost" if before is _State.OPEN else "no link with {peer}"
+        if before is _State.LOGIN and self.dialled:
+            level = LogLevel.debug  # the node warns of it, but not each time
         self._log.emit(level, what + ": {text}", peer=self._peer, text=text)
         self._leave("" if told else text)
         if before is _State.OPEN:
@@ -290,8 +293,10 @@ class Links:
         reactor: Any,
         log: Logger | None = None,
         tls: Any = None,
+        names: Hostnames | None = None,
     ) -> None:
-        """`tls` has been made of the settings already, by another node in this process."""
+        """`tls` has been made of the settings already, by another node in this process; `names`
+        knows the addresses of host names, else the system does."""
         self.ends = ends
         self.settings = settings
         self.reactor = reactor
@@ -300,6 +305,8 @@ class Links:
         self.tls: Any = tls
         if tls is None and settings.tls is not None:
             self.tls = LinkTls(settings.tls)
+        self.names = names
+        self._naming: Any = NamingReactor(reactor, names) if names is not None else reactor
         self._login = Login(settings.secret)
         self._port: Any = None
         self._links: set[Link] = set()
@@ -371,7 +378,7 @@ class Links:
     async def _reach(self, address: str, factory: Any) -> Broker:
         host, port = split_address(address)
         seconds = self.settings.connect_timeout_s
-        endpoint: Any = HostnameEndpoint(self.reactor, host, port, seconds)
+        endpoint: Any = HostnameEndpoint(self._naming, host, port, seconds)
         if self.tls is not None:
             endpoint = wrapClientTLS(self.tls, endpoint)
         connecting: Deferred[Broker] = endpoint.connect(factory)

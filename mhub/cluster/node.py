@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from mhub.cluster import frames
 from mhub.cluster.contract import OLDEST, PROTOCOL, Dialer, LinkEnd
-from mhub.cluster.dials import Dials
+from mhub.cluster.dials import Dial, Dials
 from mhub.cluster.fill import Fill
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.inbox import Inbox
@@ -26,6 +26,7 @@ from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
 from mhub.cluster.migration.migration import Migration
 from mhub.cluster.offers import Offers
 from mhub.cluster.tables import Tables
+from mhub.cluster.unreachable import Unreachable
 from mhub.core.channel_records import Entry
 from mhub.core.connection import Connection
 from mhub.core.hub import Hub
@@ -87,8 +88,10 @@ class Node:
         self.seeds: list[str] = []
         self.leaving = False
         self.wake: Callable[[], None] = lambda: None
+        self.warn = log  # what somebody should look after
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
+        self._unreachable = Unreachable(settings.dead_s)
         self._looked_at = 0.0
         self._addresses: dict[str, str] = {}  # of nodes that were never linked with us
         self._past: dict[str, None] = {}  # instances of nodes that have another one by now
@@ -260,9 +263,12 @@ class Node:
 
     def dial_failed(self, address: str, text: str) -> None:
         now = self._now()
-        self._dials.failed(address, now)
+        dial = self._dials.failed(address, now, text)
         if text.endswith("it is this node itself"):
             self._dials.is_ours(address)
+        elif dial is not None and dial in self.unreachable():
+            for warning in self._unreachable.failed(dial, now):
+                self.warn(warning)
 
     def received(self, link: LinkEnd, kind: int, body: bytes) -> None:
         member = self.links.get(link)
@@ -333,8 +339,7 @@ class Node:
 
     def _turn(self, member: Member, state: str, text: str) -> None:
         if member.turn(state, text, self.hub.now):
-            said = "has left" if state == LEFT else f"is {state}"
-            self.log(f"node {member.name} {said}" + (f": {text}" if text else ""))
+            self.hub.events.node(member.name, state, text)
 
     def send(self, member: Member, kind: int, body: bytes) -> None:
         if member.link is not None and member.resumed:
@@ -400,10 +405,15 @@ class Node:
         linked = {member.name for member in self.links.values()}
         for address in self._dials.due(addresses, linked, now):
             self._dialer.dial(address)
+        self._unreachable.forget_others({dial.address for dial in self.unreachable()})
 
-    def outlook(self, member: Member, now: float) -> tuple[int, float]:
-        """Calls of a node that failed in a row, and the seconds until the next one."""
-        return self._dials.outlook(member.address, now)
+    def dial_of(self, member: Member) -> Dial | None:
+        """How it goes with calls of a node."""
+        return self._dials.at(member.address)
+
+    def unreachable(self) -> list[Dial]:
+        """Addresses where nobody has answered, or somebody who is not content with us."""
+        return self._dials.failing({member.name for member in self.links.values()})
 
     # Whom we know
 

@@ -18,7 +18,9 @@ from twisted.internet.error import CannotListenError
 from twisted.internet.task import LoopingCall, deferLater
 
 from mhub import __version__
+from mhub.cluster.dials import Dial
 from mhub.cluster.discovery import Discovery, make_resolver
+from mhub.cluster.hostnames import Hostnames
 from mhub.cluster.link import Links, LinkSettings, split_address
 from mhub.cluster.member import Member
 from mhub.cluster.node import Node, NodeSettings
@@ -67,6 +69,7 @@ class ClusterService(Service):
         self._clock = clock
         self._log = logger("cluster", settings.node if host is not None else "")
         self._ready = False
+        self._names: Hostnames | None = None
         self.near = ""  # where those in this process reach it
         wanted = _node_settings(settings)
         if host is not None:
@@ -74,6 +77,8 @@ class ClusterService(Service):
             wanted.address = settings.advertise
         self.node: Node = Node(hub, wanted, self, clock, random.Random(), self._note, limits_of)
         self.node.wake = wake
+        if host is None:
+            self.node.warn = self._warn  # else that node warns of the same
         try:
             self._links = self._make_links(host)
         except (OSError, ValueError, TlsError) as error:
@@ -102,19 +107,29 @@ class ClusterService(Service):
     def _make_links(self, host: "ClusterService | None") -> Links:
         if host is not None:
             # Not from the files again, which only root may be able to read.
-            return Links(self.node, host._links.settings, self._reactor, self._log, host._links.tls)
+            theirs = host._links
+            return Links(
+                self.node, theirs.settings, self._reactor, self._log, theirs.tls, theirs.names
+            )
         settings = self._settings
         secret = settings.read_secret().encode("utf-8")
         tls = settings.tls
         files = TlsFiles(tls.certificate, tls.key, tls.ca) if tls is not None else None
         link_settings = LinkSettings(settings.host, settings.port, secret, files)
-        return Links(self.node, link_settings, self._reactor, self._log)
+        names = None
+        if settings.dns:
+            servers = [split_address(address) for address in settings.dns]
+            names = self._names = Hostnames(servers, self._reactor)
+        return Links(self.node, link_settings, self._reactor, self._log, names=names)
 
     def dial(self, address: str) -> None:
         self._links.dial(address)
 
     def _note(self, text: str) -> None:
         self._log.info("{text}", text=text)
+
+    def _warn(self, text: str) -> None:
+        self._log.warn("{text}", text=text)
 
     def _look_again(self) -> None:
         self.node.seeds = self._discovery.addresses()
@@ -210,6 +225,8 @@ class ClusterService(Service):
             self._ticks.stop()
         self.node.close()
         await self._links.stop()
+        if self._names is not None:
+            self._names.close()
 
     # For people
 
@@ -243,12 +260,24 @@ class ClusterService(Service):
             "refused": self._hub.stats.publish_refused_peer,
             "sessions": self.node.migration.outlook.numbers(),
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
+            "unreachable": [_describe_dial(each, now) for each in self.node.unreachable()],
         }
+
+
+def _describe_dial(dial: Dial, now: float) -> dict[str, object]:
+    return {
+        "address": dial.address,
+        "node": dial.member,
+        "reason": dial.reason,
+        "since_s": round(now - dial.failing_since, 1),
+        "attempts": dial.failures,
+        "next_call_s": round(dial.wait_left_s(now), 1),
+    }
 
 
 def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
     peer = member.peer
-    failures, wait_s = node.outlook(member, now)
+    dial = node.dial_of(member)
     host = member.host if member.link is not None else ""
     waits, held_since = node.migration.outlook.of(member.name)
     note = f"node {host} takes over from it" if host and not member.note else member.note
@@ -272,8 +301,11 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         "refused": peer.counters.refused,
         "sessions": waits,
         "held_s": round(now - held_since, 1) if waits["held"] else None,
-        "calls_failed": failures,
-        "next_call_s": round(wait_s, 1) if member.link is None else None,
+        "calls_failed": dial.failures if dial is not None else 0,
+        "call_error": dial.reason if dial is not None else "",
+        "next_call_s": round(dial.wait_left_s(now) if dial is not None else 0.0, 1)
+        if member.link is None
+        else None,
         "note": note,
     }
 

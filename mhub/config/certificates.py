@@ -7,8 +7,8 @@ settings pass here starts.  They are imported only when there is TLS to check.
 import os
 import stat
 from collections.abc import Callable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, TypeVar
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from mhub.config.kinds import Place
 from mhub.config.settings import TlsSettings
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from cryptography import x509
 
 T = TypeVar("T")
+
+SOON: Final = timedelta(days=14)
 
 
 def check_tls(tls: TlsSettings, place: Place) -> None:
@@ -32,6 +34,7 @@ def check_tls(tls: TlsSettings, place: Place) -> None:
             names.add(host.lower())
     if tls.ca:
         _parse(tls.ca, place.at("ca"), "a PEM file with certificates", _certificates)
+        warn_if_expiring(tls.ca, place.at("ca"))
     if tls.crl:
         _parse(tls.crl, place.at("crl"), "a PEM file with revoked certificates", _revocations)
     if tls.ciphers:
@@ -121,13 +124,9 @@ def _check_pair(certificate: str, key: str, place: Place) -> None:
         )
         warn_if_open(key, place.at("key"))
     if cert is not None and key_ok is not None:
-        public, ends = cert
-        if public != key_ok:
+        if cert != key_ok:
             place.at("key").wrong(f"does not belong to the certificate {certificate}")
-        if ends < datetime.now(UTC):
-            place.report.warn(
-                place.at("certificate").path, f"{certificate} expired on {ends:%Y-%m-%d}"
-            )
+        warn_if_expiring(certificate, place.at("certificate"))
 
 
 def _parse(path: str, place: Place, expected: str, parse: Callable[[bytes], T]) -> T | None:
@@ -141,14 +140,13 @@ def _parse(path: str, place: Place, expected: str, parse: Callable[[bytes], T]) 
         return None
 
 
-def _certificates(data: bytes) -> tuple[bytes, datetime]:
-    """The public key of the first certificate, and when it expires."""
+def _certificates(data: bytes) -> bytes:
+    """The public key of the first certificate."""
     from cryptography import x509
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     first = x509.load_pem_x509_certificates(data)[0]
-    public = first.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
-    return public, first.not_valid_after_utc
+    return first.public_key().public_bytes(Encoding.DER, PublicFormat.SubjectPublicKeyInfo)
 
 
 def _public_part(data: bytes) -> bytes:
@@ -176,6 +174,35 @@ def _check_ciphers(ciphers: str, place: Place) -> None:
         SSL.Context(SSL.TLS_METHOD).set_cipher_list(ciphers.encode())
     except (SSL.Error, UnicodeEncodeError):
         place.wrong(f'expected a list of ciphers that OpenSSL knows, found "{ciphers}"')
+
+
+def expiry(path: str, now: datetime) -> str:
+    """That a certificate in a file has expired, or will soon; "" if none has, or it has none.
+
+    Soon is two weeks, but for those that do not last long the last third of their time.
+    """
+    from cryptography import x509
+
+    try:
+        with open(path, "rb") as file:
+            found = x509.load_pem_x509_certificates(file.read())
+    except (OSError, ValueError):
+        return ""  # which others report
+    first = min(found, key=lambda each: each.not_valid_after_utc)
+    ends = first.not_valid_after_utc
+    if ends < now:
+        return f"{path} expired on {ends:%Y-%m-%d}"
+    if ends - now < min(SOON, (ends - first.not_valid_before_utc) / 3):
+        days = (ends - now).days
+        left = f"in {days} day{'' if days == 1 else 's'}" if days else "within a day"
+        return f"{path} expires on {ends:%Y-%m-%d}, {left}"
+    return ""
+
+
+def warn_if_expiring(path: str, place: Place) -> None:
+    text = expiry(path, datetime.now(UTC))
+    if text:
+        place.report.warn(place.path, text)
 
 
 def warn_if_open(path: str, place: Place) -> None:

@@ -111,7 +111,8 @@ class ClusterSettings:
     dns: tuple[str, ...] = setting(
         ListOf(HostPort(numeric=True)),
         (),
-        "DNS servers to ask in the place of the system's.",
+        "DNS servers to ask in the place of the system's, for the SRV records and for the addresses"
+        " of nodes; `/etc/hosts` comes first.",
     )
     secret: str = setting(
         Text(),

@@ -49,7 +49,9 @@ def _is_mount_point(text: str) -> bool:
 
 _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "versions": Key(ListOf(Version(), low=1), "The versions of MQTT that are spoken."),
-    "allow_anonymous": Key(Boolean(), "Let clients in that say neither who they are nor prove it."),
+    "allow_anonymous": Key(
+        Boolean(), "Let clients in that do not prove who they are, whatever user name they give."
+    ),
     "allow_empty_client_id": Key(
         Boolean(),
         "Let clients in that bring no client id; they get one. MQTT 3.1 has no such clients.",
@@ -57,16 +59,18 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "client_id_prefix": Key(Text(), "What the client ids that the broker makes begin with."),
     "username_as_client_id": Key(
         Boolean(),
-        "Take the user name as the client id, so that nobody can take over another user's session.",
+        "Take the name of the user as the client id, so that nobody can take over another user's"
+        " session. The user has to be authenticated, so `allow_anonymous` has to be false.",
     ),
     "max_client_id_length": Key(Integer(1, 65535), "How many characters a client id may have."),
     "max_client_id_length_v31": Key(
-        Integer(1, 65535), "The same for clients of MQTT 3.1, which allows 23."
+        Integer(1, 65535),
+        "The same for clients of MQTT 3.1. Its limit is 23, but many clients never kept to it.",
     ),
     "mount_point": Key(
         Text(check=_is_mount_point, what="the beginning of a topic, without wildcards"),
         "What is put before every topic of the clients, and taken away on the way to them,"
-        ' as `"site-a/"`.',
+        ' as `"site-a/"`. The subscriptions of a session follow its client to another mount point.',
     ),
     "max_qos": Key(Integer(0, 2), "The highest QoS that clients may publish with and are granted."),
     "retain_available": Key(Boolean(), "Whether messages can be retained."),
@@ -80,6 +84,12 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
         "How many topic aliases the broker sets towards a client that takes them; 0 is none.",
     ),
     "max_packet_size": Key(Size(64, MAX_PACKET), "The longest packet that clients may send."),
+    "message_size_limit": Key(
+        Size(0, MAX_PACKET),
+        "The longest payload of a message that clients may publish, or leave as a will. A longer"
+        " one is dropped, and acknowledged: MQTT 5.0 clients are told 0x83. 0 is what fits into a"
+        " packet.",
+    ),
     "max_control_size": Key(
         Size(64, MAX_PACKET),
         "The longest packet that carries no message, and the longest properties of one that does.",
@@ -94,6 +104,11 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "max_inflight": Key(
         Integer(1, 65535),
         "How many QoS 1 and 2 messages are on the way to a client at a time, if it takes as many.",
+    ),
+    "max_inflight_bytes": Key(
+        Size(0),
+        "How much QoS 1 and 2 payload is on the way to a client before the next message waits; a"
+        " longer message goes alone. 0 is any.",
     ),
     "max_queued_messages": Key(
         Integer(0), "How many messages wait for one session; 0 is any number."
@@ -111,6 +126,10 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "connect_timeout_s": Key(
         Seconds(0.1, 3600),
         "How long a connection may take until its CONNECT is complete, TLS and WebSocket included.",
+    ),
+    "authentication_timeout_s": Key(
+        Seconds(0.1, 3600),
+        "How long an authenticator may take for an answer; then the client is refused.",
     ),
     "max_keepalive_s": Key(
         WholeSeconds(1, 65535),
@@ -134,7 +153,17 @@ LIMIT_KEYS: Final[dict[str, Key[Any]]] = {
 @dataclass(frozen=True)
 class BrokerLimits:
     max_connections: int = setting(
-        Integer(0), 0, "How many clients may be connected, over all listeners; 0 is any number."
+        Integer(0),
+        0,
+        "How many clients may be connected, over all listeners; 0 is any number. The system's limit"
+        " of open files counts as well: see `running.md`.",
+    )
+    max_sessions: int = setting(
+        Integer(0),
+        0,
+        "How many sessions there may be, of clients that are connected or may come back; new ones"
+        " are refused with 0x97 (3.1 and 3.1.1: 3). Each node of a cluster counts its own, and who"
+        " has a session always gets it. 0 is any number.",
     )
     max_retained_messages: int = setting(
         Integer(0), 1_000_000, "How many retained messages are kept; 0 is any number."
@@ -148,8 +177,23 @@ class BrokerLimits:
         "How much all messages that wait in the queues of all sessions may have together; at the"
         " bound, `queue_full` applies. 0 is any.",
     )
+    max_partial_bytes: int = setting(
+        Size(0),
+        256 << 20,
+        "How much of packets that have not come as a whole is held, over all clients; 0 is any."
+        " Beyond, the client is disconnected whose packet has made no progress for the longest"
+        " time, by the reason 0x97 in MQTT 5.0. Packets of up to 16 KiB do not count.",
+    )
     max_topic_levels: int = setting(
         Integer(1, 512), 128, "How many levels a topic or a filter may have."
+    )
+    max_wildcard_patterns: int = setting(
+        Integer(0),
+        256,
+        "How many patterns of wildcards the filters with more than 8 levels may have, over all"
+        " clients; 0 is any number. `a/b/+` and `x/y/+` have one pattern, `a/+/+` has another. A"
+        " subscription with a further one is refused, by the reason 0x97 in MQTT 5.0, as each can"
+        " make each search for subscribers longer. Filters of up to 8 levels are never refused.",
     )
     route_cache_size: int = setting(
         Integer(0),

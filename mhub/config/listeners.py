@@ -58,7 +58,8 @@ def build_listeners(
 def _build(place: Place, table: dict[str, Any], limits: Limits) -> ListenerSettings:
     own = {name: value for name, value in table.items() if name in LISTENER_KEYS}
     overrides = {name: value for name, value in table.items() if name in LIMIT_KEYS}
-    listener = ListenerSettings(**own, limits=replace(limits, **overrides))
+    limits = replace(limits, **overrides, max_listener_sessions=own.get("max_sessions", 0))
+    listener = ListenerSettings(**own, limits=limits)
     if place.report.covers(place.at("transport").path):
         return listener  # which keys it needs is anyone's guess
     for name in own:

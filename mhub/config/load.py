@@ -1,5 +1,6 @@
 """From a file to `Settings`: either everything in it is right, or all that is wrong is said."""
 
+import os
 import re
 import tomllib
 from dataclasses import replace
@@ -112,6 +113,7 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     if settings.cluster is not None:
         check_cluster(settings.cluster, listeners, place.at("cluster"))
     _check_control(control, listeners, place.at("control"))
+    _check_client_ids(settings, place)
     _check_users(settings, place)
     _warn(settings, place)
     return replace(settings, warnings=tuple(found.render(file) for found in place.report.warnings))
@@ -128,7 +130,7 @@ def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
         only = STORE_KEYS[name].only
         if only and store.kind not in only:
             place.at(name).wrong(f"only for kind {' or '.join(only)}; this store's is {store.kind}")
-    if store.kind == "sqlite" and Path(store.path).is_dir():
+    if store.kind == "sqlite" and os.path.isdir(store.path):  # not Path: it may raise
         place.at("path").wrong(f"expected a file, found the folder {store.path}")
     if store.kind == "redis":
         _check_redis(store.redis, place.at("redis"))
@@ -181,6 +183,17 @@ def _check_redis(redis: RedisSettings, place: Place) -> None:
         if other in given and name not in given and not place.report.covers(place.at(name).path):
             place.at(name).wrong(f"missing; {other} needs it")
     check_tls(TlsSettings(redis.certificate, redis.key, ca=redis.ca), place)
+
+
+def _check_client_ids(settings: Settings, place: Place) -> None:
+    """Whoever may be anonymous may give any user name, and so would have anybody's session."""
+    for index, listener in enumerate(settings.listeners):
+        limits = listener.limits
+        if limits.username_as_client_id and limits.allow_anonymous:
+            place.at("listeners").item(index).at("username_as_client_id").wrong(
+                f"at {listener.name}, users are not authenticated: anybody could take over"
+                " anybody's session. Set allow_anonymous = false"
+            )
 
 
 def _check_users(settings: Settings, place: Place) -> None:

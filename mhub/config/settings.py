@@ -99,7 +99,9 @@ class TlsSettings:
     ca: str = setting(
         FilePath(),
         "",
-        "The authorities that client certificates must come from, in one PEM file.",
+        "The authorities that client certificates must come from, in one PEM file. Those between"
+        " the broker's own certificates and their root are sent to clients, if the files of these"
+        " certificates do not have them.",
         shown="none; needed when clients are asked for certificates",
     )
     crl: str = setting(
@@ -160,6 +162,12 @@ class ListenerSettings:
     tcp_nodelay: bool = setting(Boolean(), True, "Send small packets at once.", only=INTERNET)
     max_connections: int = setting(
         Integer(0), 0, "How many clients may be connected here; 0 is any number."
+    )
+    max_sessions: int = setting(
+        Integer(0),
+        0,
+        "How many sessions there may be of clients that were connected here last; beyond, no new"
+        " one is made here. 0 is any number.",
     )
     proxy_protocol: bool = setting(
         Boolean(),

@@ -63,6 +63,8 @@ def _special(listener: ListenerSettings, settings: Settings) -> list[str]:
         found.append("PROXY protocol")
     if listener.max_connections:
         found.append(f"at most {listener.max_connections} connections")
+    if listener.max_sessions:
+        found.append(f"at most {listener.max_sessions} sessions")
     if listener.limits.allow_anonymous:
         found.append("anonymous clients allowed")
     for name, key in LIMIT_KEYS.items():

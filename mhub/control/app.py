@@ -74,7 +74,7 @@ class ControlApp:
             self._operations.clients,
             match="",
             listener="",
-            username="",
+            user="",
             state="",
             after="",
             limit=MOST,

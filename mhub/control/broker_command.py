@@ -133,7 +133,7 @@ def _list(path: str, args: Namespace) -> tuple[list[dict[str, Any]], int, dict[s
     asked: dict[str, object] = {
         "match": args.match,
         "listener": args.listener,
-        "username": args.user,
+        "user": args.user,
         "state": args.state or "",
         "after": args.after,
     }

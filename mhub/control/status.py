@@ -32,15 +32,31 @@ NOTE_INDENT: Final = "    "
 def render(status: Facts, width: int) -> str:
     """The whole of it, in lines that are no longer than `width` if that can be."""
     members = [member for member in _list(status, "members") if isinstance(member, Mapping)]
-    lines = _head(status, len(members), width)
+    lines = _head(status, bool(members) or bool(_list(status, "unreachable")), width)
     if members:
         rows = [_row(member) for member in members]
         same = {_text(status, "version")} == {row["version"] for row in rows}
         lines += ["", *_body(rows, [_notes(member) for member in members], same, width)]
+    names = {_text(member, "node") for member in members}
+    lines += _unreachable(status, names, width)
     return "\n".join(lines)
 
 
-def _head(status: Facts, others: int, width: int) -> list[str]:
+def _unreachable(status: Facts, members: set[str], width: int) -> list[str]:
+    """Where no node has answered; of members, their own lines say so."""
+    lines: list[str] = []
+    for each in _list(status, "unreachable"):
+        if isinstance(each, Mapping) and _text(each, "node") not in members:
+            failed = (
+                f"{_text(each, 'reason')} ({count(_number(each, 'attempts'), 'attempt')} in"
+                f" {short_time(_number(each, 'since_s'))}, the next in"
+                f" {short_time(_number(each, 'next_call_s'))})"
+            )
+            lines += [_text(each, "address"), *_wrapped(failed, width, NOTE_INDENT)]
+    return ["", "not reached:", *lines] if lines else []
+
+
+def _head(status: Facts, others: bool, width: int) -> list[str]:
     state = "ready" if status.get("ready") is True else "not ready"
     if status.get("leaving") is True:
         state = "leaving"
@@ -94,7 +110,10 @@ def _notes(member: Facts) -> str:
             parts[-1] += f" since {short_time(held_s)}"
     failed, wait_s = _number(member, "calls_failed"), _number(member, "next_call_s")
     if failed and wait_s is not None:
-        parts.append(f"called {count(failed, 'time')} in vain, again in {short_time(wait_s)}")
+        why = _text(member, "call_error")
+        why = f": {why}" if why not in ("", "-") else ""
+        calls = count(failed, "call")
+        parts.append(f"{calls} failed, the next in {short_time(wait_s)}{why}")
     note = _text(member, "note")
     return "; ".join([*parts, note] if note not in ("", "-") else parts)
 

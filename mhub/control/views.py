@@ -109,12 +109,23 @@ def _cluster(lines: list[str], cluster: object) -> None:
     )
 
 
+def is_connected(client: Facts) -> bool:
+    return client.get("state") == "connected"
+
+
+def _user(client: Facts) -> str:
+    """One that was not proved has a question mark."""
+    user = _text(client, "user", "")
+    claimed = _text(client, "claimed_user", "")
+    return user or (f"{claimed}?" if claimed else "")
+
+
 def clients_text(clients: Sequence[Facts], width: int) -> list[str]:
     rows = [
         {
             "client": _text(client, "client_id"),
-            "user": _text(client, "username", ""),
-            "address": _text(client, "address", _text(client, "state")),
+            "user": _user(client),
+            "address": _text(client, "address" if is_connected(client) else "state"),
             "listener": _text(client, "listener"),
             "mqtt": _text(client, "version"),
             "since": short_time(_number(client, "connected_s")),
@@ -131,8 +142,8 @@ def client_text(detail: Facts) -> str:
     client = _part(detail, "client")
     lines: list[str] = []
     _line(lines, "client", _text(client, "client_id"))
-    if client.get("username"):
-        _line(lines, "user", _text(client, "username"))
+    if user := _user(client):
+        _line(lines, "user", user)
     _connection(lines, client, detail)
     _line(lines, "listener", _text(client, "listener"))
     expiry_s = _number(detail, "expiry_s")

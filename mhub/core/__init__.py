@@ -4,7 +4,8 @@ Sans-I/O and compiled by mypyc: no twisted, no zope, no clock (`now` is an argum
 Imports `mhub.wire` and the standard library.  The world is reached through the ports alone.
 
     limits      what a listener allows its clients
-    ports       what the core needs from the world: outlet, events, authorizer, exchange
+    ports       what the core needs from the world: outlet, authorizer, exchange
+    events      what happens, as one stream for any number of sinks; never per message
     stats       counters, plain integers
     timers      one wheel for every deadline
     tree        topic names -> values, searched by filter (retained messages, cached routes)
@@ -19,6 +20,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     redistribution  what a member of a shared group leaves undone goes to the others
     storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
+    partial     packets of which only a part has come, of all connections together
     authentication  enhanced authentication: what a method is, and a client that uses one
     aliases     topic aliases of a connection
     frames      a message as the frame that one connection gets

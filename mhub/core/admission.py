@@ -2,10 +2,22 @@
 
 from typing import TYPE_CHECKING, Final
 
+from mhub.core import events
 from mhub.core.aliases import TopicAliases
-from mhub.core.authentication import CONTINUE, FAILURE, Authentication, Method, Step
+from mhub.core.authentication import (
+    CONTINUE,
+    FAILURE,
+    Authentication,
+    Authenticator,
+    Claim,
+    Later,
+    Method,
+    Step,
+)
 from mhub.core.connection import (
     AUTHENTICATING,
+    NEW,
+    PENDING,
     READY,
     UNLIMITED,
     WAITING,
@@ -13,12 +25,13 @@ from mhub.core.connection import (
     Welcome,
 )
 from mhub.core.limits import Limits
+from mhub.core.principal import Identity
 from mhub.core.session import STATE_LOST, Will
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
 from mhub.wire.publish import topic_field
-from mhub.wire.topics import check_name, reserved
+from mhub.wire.topics import check_name, check_name_form
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
@@ -55,17 +68,18 @@ CONNACK_REASONS: Final = frozenset(
 class Admission:
     def __init__(self, hub: "Hub") -> None:
         self.hub = hub
-        self.methods: dict[str, Method] = {}
+        self.authenticator: Authenticator | None = None
+        self.methods: dict[str, Method] = {}  # of enhanced authentication, by their names
 
     def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         allowed = connection.limits
-        version, pos = decode.connect_version(data, body, end)
-        if version == 0:  # [MQTT-3.1.2-2]
-            connection.write(encode.connack_v3(False, reasons.V3_UNACCEPTABLE_VERSION))
-            self._tell(connection, reasons.UNSUPPORTED_VERSION, "unknown protocol level")
-            connection.close(reasons.UNSUPPORTED_VERSION, "")
-            return
+        version, known, pos = decode.connect_version(data, body, end)
         connection.version = version
+        if not known:  # [MQTT-3.1.2-2]
+            connection.max_packet_out = SHORTEST_CONNACK
+            raise ProtocolFault(
+                reasons.UNSUPPORTED_VERSION, f"unknown protocol level {data[pos - 1]}"
+            )
         if version not in allowed.versions:
             raise ProtocolFault(
                 reasons.UNSUPPORTED_VERSION,
@@ -80,15 +94,19 @@ class Admission:
             connection.max_packet_out = given.number(properties.MAXIMUM_PACKET_SIZE, UNLIMITED)
             connection.problem_info = given.number(properties.REQUEST_PROBLEM_INFO, 1) == 1
         self._check_open()
-        self._check_will(connection, packet)
+        principal = connection.principal
+        principal.client_id = packet.client_id
+        principal.claimed_user = packet.username or ""
         method = packet.properties.texts.get(properties.AUTH_METHOD)
         if method is not None:
             self._begin_exchange(connection, packet, method)
-            return
-        if not allowed.allow_anonymous and not connection.identity:
-            raise ProtocolFault(reasons.NOT_AUTHORIZED, "anonymous clients are not allowed here")
-        username = connection.identity or packet.username or ""
-        self._accept(connection, packet, username, b"")
+        elif self.authenticator is not None:
+            authentication = Authentication("", packet)
+            connection.authentication = authentication
+            answer = self.authenticator.authenticate(Claim(principal, packet))
+            self._take(connection, authentication, answer)
+        else:
+            self._accept(connection, packet, b"")
 
     def _check_open(self) -> None:
         if self.hub.stopping:
@@ -101,21 +119,30 @@ class Admission:
         will = packet.will
         if will is None:
             return
+        check_name_form(will.topic, "will topic")
         allowed = connection.limits
         if will.qos > allowed.max_qos:  # [MQTT-3.2.2-12]
             raise ProtocolFault(reasons.QOS_NOT_SUPPORTED, f"will QoS {will.qos}")
         if will.retain and not allowed.retain_available:  # [MQTT-3.2.2-13]
             raise ProtocolFault(reasons.RETAIN_NOT_SUPPORTED, "a retained will")
-        if allowed.mount_point:
-            will.topic = allowed.mount_point + will.topic
+        most = allowed.message_size_limit
+        if most and len(will.payload) > most:
+            self.hub.stats.publish_refused_size += 1
+            raise ProtocolFault(
+                reasons.PACKET_TOO_LARGE, f"a will of {len(will.payload)} bytes, {most} are allowed"
+            )
+        namespace = connection.namespace
+        if namespace is not None:
+            will.topic = namespace.mounted(will.topic)
             will.topic_data = will.topic.encode("utf-8")
         check_name(will.topic, self.hub.router.max_levels)
         will.topic_field = topic_field(will.topic_data)
-        reason = self.hub.may_publish(connection, will.topic, reserved(will.topic))
+        reason = self.hub.may_leave_will(connection.principal, will)
         if reason:
+            self.hub.events.denied(connection, events.WILL, will.topic, reason)
             raise ProtocolFault(reason, f"no will may be left for {will.topic!r}")
 
-    # Enhanced authentication
+    # Authentication
 
     def _begin_exchange(self, connection: Connection, packet: Connect, name: str) -> None:
         method = self.methods.get(name)
@@ -124,60 +151,121 @@ class Admission:
                 reasons.BAD_AUTHENTICATION_METHOD, f"no authentication method {name[:40]!r}"
             )
         connection.state = AUTHENTICATING
-        authentication = Authentication(name, packet, method())
+        authentication = Authentication(name, packet)
         connection.authentication = authentication
-        self._step(
-            connection, authentication, packet.properties.binary.get(properties.AUTH_DATA, b"")
-        )
+        exchange = method(Claim(connection.principal, packet))
+        authentication.exchange = exchange
+        data = packet.properties.binary.get(properties.AUTH_DATA, b"")
+        self._take(connection, authentication, exchange.step(data))
 
     def auth(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         authentication = connection.authentication
-        if connection.version != V5 or authentication is None:  # [MQTT-4.12.0-7]
+        if connection.version != V5 or authentication is None or not authentication.method:
+            # [MQTT-4.12.0-7]
             raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH without an authentication method")
         packet = decode.auth(data, body, end)
         if packet.method != authentication.method:  # [MQTT-4.12.0-5, MQTT-4.12.1-1]
             raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH names another method than CONNECT")
-        again = packet.reason == reasons.REAUTHENTICATE
-        if again:
+        if authentication.later is not None:
+            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH before the last one was answered")
+        if packet.reason == reasons.REAUTHENTICATE:
             if connection.state != READY or authentication.exchange is not None:
                 raise ProtocolFault(reasons.PROTOCOL_ERROR, "re-authentication at a wrong time")
-            authentication.exchange = self.methods[authentication.method]()
-        elif authentication.exchange is None:
-            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH outside of an exchange")
-        self._step(connection, authentication, packet.data)
-
-    def _step(self, connection: Connection, authentication: Authentication, data: bytes) -> None:
+            claim = Claim(connection.principal, None)
+            authentication.exchange = self.methods[authentication.method](claim)
         exchange = authentication.exchange
-        assert exchange is not None
-        step: Step = exchange.step(data)
+        if exchange is None:
+            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH outside of an exchange")
+        self._take(connection, authentication, exchange.step(packet.data))
+
+    def _take(
+        self, connection: Connection, authentication: Authentication, answer: Step | Later
+    ) -> None:
+        """What authentication says; if it cannot say yet, the connection waits."""
+        step = answer if isinstance(answer, Step) else answer.step
+        if step is not None:
+            self._act(connection, authentication, step)
+            return
+        assert isinstance(answer, Later)
+        answer.on_step = connection.go_on_soon
+        authentication.later = answer
+        authentication.deadline = self.hub.now + connection.limits.authentication_timeout_s
+        self.hub.wheel.arm(connection, authentication.deadline)
+        if connection.state != READY:
+            connection.state = PENDING
+
+    def answered(self, connection: Connection, authentication: Authentication, step: Step) -> None:
+        """What a connection waited for has come."""
+        authentication.later = None
+        if connection.state == PENDING:
+            connection.state = AUTHENTICATING if authentication.method else NEW
+        try:
+            self._act(connection, authentication, step)
+        except ProtocolFault as fault:
+            self.hub.stats.protocol_errors += 1
+            connection.fail(fault.reason, fault.text)
+
+    def timed_out(self, connection: Connection, authentication: Authentication) -> None:
+        """It did not come: whoever is asked for it is at fault, not the client."""
+        assert authentication.later is not None
+        authentication.later.abandon()
+        authentication.later = None
+        self.hub.stats.authentication_timeouts += 1
+        timeout_s = connection.limits.authentication_timeout_s
+        # SERVER_UNAVAILABLE is not among the reasons of a DISCONNECT.
+        ready = connection.state == READY
+        reason = reasons.SERVER_BUSY if ready else reasons.SERVER_UNAVAILABLE
+        connection.fail(reason, f"authentication has not answered within {timeout_s:g} s")
+
+    def _act(self, connection: Connection, authentication: Authentication, step: Step) -> None:
         method = authentication.method
         if step.outcome == CONTINUE:  # [MQTT-4.12.0-2]
             connection.write(encode.auth(reasons.CONTINUE_AUTHENTICATION, method, step.data))
             return
         authentication.exchange = None
         if step.outcome == FAILURE:  # [MQTT-4.12.0-4, MQTT-4.12.1-2]
-            raise ProtocolFault(reasons.NOT_AUTHORIZED, step.text)
+            again = authentication.packet is None
+            raise ProtocolFault(reasons.NOT_AUTHORIZED if again else step.reason, step.text)
+        identity = step.identity
+        assert identity is not None
         packet = authentication.packet
-        if packet is None:  # it was a re-authentication
-            session = connection.session
-            if session is not None and session.username != step.username:
-                raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as somebody else")
+        if packet is None:
+            self._identify_again(connection, identity)
             connection.write(encode.auth(reasons.SUCCESS, method, step.data))
             return
         authentication.packet = None
-        self._check_open()  # it was, when the exchange began
-        self._accept(connection, packet, step.username, step.data)
+        if not method:
+            connection.authentication = None
+        connection.principal = connection.principal.identified(identity)
+        self._check_open()  # it was, when the authentication began
+        self._accept(connection, packet, step.data)
+
+    def _identify_again(self, connection: Connection, identity: Identity) -> None:
+        """A re-authentication: the user is the same, what it may do may have changed."""
+        session = connection.owner()
+        before = connection.principal
+        if before.user != identity.user:
+            raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as somebody else")
+        connection.principal = before.identified(identity)
+        self.hub.set_principal(session, connection.principal)
 
     # The answer
 
-    def _accept(
-        self, connection: Connection, packet: Connect, username: str, auth_data: bytes
-    ) -> None:
+    def _accept(self, connection: Connection, packet: Connect, auth_data: bytes) -> None:
+        """It is known who it is: everything else that a CONNECT asks for is decided here."""
         hub = self.hub
         allowed = connection.limits
-        if allowed.username_as_client_id and username:
-            packet.client_id = username
+        principal = connection.principal
+        if not principal.is_verified() and not allowed.allow_anonymous:
+            raise ProtocolFault(reasons.NOT_AUTHORIZED, "anonymous clients are not allowed here")
+        if allowed.username_as_client_id:
+            if not principal.is_verified():
+                raise ProtocolFault(reasons.NOT_AUTHORIZED, "the client id is a user's name here")
+            packet.client_id = principal.user
         client_id, assigned = self._client_id(connection, packet)
+        principal.client_id = client_id
+        hub.check_session_room(connection, client_id)
+        self._check_will(connection, packet)
         keepalive_s = packet.keepalive_s
         if keepalive_s > allowed.max_keepalive_s or (
             keepalive_s == 0 and not allowed.allow_keepalive_off
@@ -201,7 +289,7 @@ class Admission:
             answer = self._capabilities(connection, packet, expiry_s, assigned, auth_data)
             if len(encode.connack_v5(False, 0, answer)) > connection.max_packet_out:
                 raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
-        connection.welcome = Welcome(packet, username, expiry_s, answer)
+        connection.welcome = Welcome(packet, expiry_s, answer)
         peers = hub.peers
         if peers is None or not peers.table.sessions or not peers.neighbours.claim(connection):
             self.welcome(connection)
@@ -221,7 +309,6 @@ class Admission:
         before = hub.sessions.get(connection.client_id)
         stored = before is not None and before.sid != 0
         session, present = hub.attach(connection, packet.clean)
-        session.username = welcome.username
         session.epoch = connection.epoch
         if hub.peers is not None:
             hub.peers.table.own(session.client_id, session.epoch, True)
@@ -252,7 +339,7 @@ class Admission:
             connection.write(encode.connack_v3(present and packet.version != V31, 0))
         else:
             connection.write(encode.connack_v5(present, 0, welcome.answer))
-        hub.events.connected(connection)
+        hub.events.connected(connection, present)
         session.resume(connection)
         session.drain_queue(hub.portion)
         if waited:
@@ -303,7 +390,7 @@ class Admission:
         if connection.keepalive_s != packet.keepalive_s:
             answer += properties.number(properties.SERVER_KEEP_ALIVE, connection.keepalive_s)
         if connection.authentication is not None:
-            method = connection.authentication.method
+            method = connection.authentication.method  # the enhanced one: it stays for AUTH
             answer += properties.text(properties.AUTH_METHOD, method)
             if auth_data:
                 answer += properties.binary(properties.AUTH_DATA, auth_data)
@@ -321,10 +408,6 @@ class Admission:
             code_or_none = reasons.V3_RETURN_CODES.get(reason)
             if code_or_none is not None:
                 connection.write(encode.connack_v3(False, code_or_none))
-        self._tell(connection, reason, text)
-
-    def _tell(self, connection: Connection, reason: int, text: str) -> None:
-        self.hub.stats.connections_refused += 1
         self.hub.events.refused(connection, reason, text)
 
 

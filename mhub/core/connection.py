@@ -5,9 +5,14 @@
     blocked              the socket takes no more: publishes wait in the session's queue meanwhile
     deferred             frames that promise something which is not safe in the store yet
 
-States: NEW -> (AUTHENTICATING ->) (WAITING ->) READY -> CLOSED.  WAITING is for the session, which
-another node has.  A fault of the peer ends in fail(): the reason
-goes to an MQTT 5 client, the connection closes, the will is published.
+States, of which those in parentheses may be left out:
+
+    NEW -> (AUTHENTICATING <->) (PENDING ->) (WAITING ->) READY -> CLOSED
+
+AUTHENTICATING is for the client's next AUTH, PENDING for the answer of an authenticator
+(`mhub.core.authentication`), WAITING for the session, which another node has; during the latter two
+nothing of the client is handled.  A fault of the peer ends in fail(): the reason goes to an MQTT 5
+client, the connection closes, the will is published.
 
 It has more attributes than other classes.  What is rare is apart and mostly absent (`partial`,
 `aliases`, `authentication`, `welcome`, `deferred`); what is left is looked at for each read, packet
@@ -18,12 +23,15 @@ idle connection 50 bytes.
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from mhub.core import frames
+from mhub.core import events, frames
 from mhub.core.aliases import TopicAliases
 from mhub.core.authentication import Authentication
 from mhub.core.journal import AckTracker, DeferredFrame, Waiter
 from mhub.core.limits import Limits
+from mhub.core.namespace import namespace_of
+from mhub.core.partial import COUNTED_BYTES, Partial
 from mhub.core.ports import Outlet
+from mhub.core.principal import Principal
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
 from mhub.wire.errors import ProtocolFault
@@ -40,12 +48,14 @@ AUTHENTICATING: Final = 1
 READY: Final = 2
 CLOSED: Final = 3
 WAITING: Final = 4
+PENDING: Final = 5
 
-# Fixed-header flags that each packet type must have; -1: PUBLISH, which uses them [MQTT-2.2.2-2].
+HALTED: Final = WAITING
+"""From this state on, what the client sends is put off."""
+
+# Fixed-header flags that each packet type must have, since MQTT 3.1.1; -1: PUBLISH, which uses
+# them [MQTT-2.2.2-2].
 FLAGS: Final = (-2, 0, 0, -1, 0, 0, 2, 0, 2, 0, 2, 0, 0, 0, 0, 0)
-
-PROGRESS: Final = 1024
-"""So many bytes of an unfinished packet are a sign of life, as a whole packet is."""
 
 UNREAD_BYTES: Final = 64 * 1024
 """Replies held for a client that does not read them; beyond, nothing more is read from it."""
@@ -89,45 +99,31 @@ GONE: Final = Gone()
 class Welcome:
     """A CONNECT that was found good."""
 
-    def __init__(self, packet: kinds.Connect, username: str, expiry_s: int, answer: bytes) -> None:
+    def __init__(self, packet: kinds.Connect, expiry_s: int, answer: bytes) -> None:
         self.packet = packet
-        self.username = username
         self.expiry_s = expiry_s
         self.answer = answer  # properties of the CONNACK
 
 
-class Partial:
-    """What was read and not handled: the beginning of a packet, or all that was put off."""
-
-    def __init__(self, data: bytes, needed: int) -> None:
-        self.data = bytearray(data)
-        self.needed = needed  # bytes until it is worth looking again
-        self.progress = 0  # bytes of it that have counted as a sign of life
-
-    def is_due(self) -> bool:
-        return len(self.data) >= self.needed
-
-    def has_progress(self) -> bool:
-        """Whether so much has come since the last time that its sender is alive."""
-        if len(self.data) - self.progress < PROGRESS:
-            return False
-        self.progress = len(self.data)
-        return True
-
-
 class Connection(Waiter):
-    def __init__(self, hub: "Hub", outlet: Outlet, allowed: Limits, now: float) -> None:
+    def __init__(
+        self,
+        hub: "Hub",
+        outlet: Outlet,
+        allowed: Limits,
+        now: float,
+        address: str = "",
+        listener: str = "",
+    ) -> None:
         super().__init__()
         self.hub = hub
         self.outlet = outlet
         self.limits = allowed
-        self.peer = ""  # address, for logs
-        self.listener = ""  # name, for logs
-        self.identity = ""  # from a client certificate or the socket's peer
-        self.version = 0
+        self.principal = Principal(address, listener)
+        self.client_id = ""  # the principal's, which each message names
+        self.namespace = namespace_of(allowed.mount_point)
         self.state = NEW
         self.session: Session | None = None
-        self.client_id = ""
         self.connected_at = 0.0  # when it got its session
         self.received_at = now
         self.keepalive_s = 0
@@ -150,7 +146,7 @@ class Connection(Waiter):
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn
         self.aliases: TopicAliases | None = None
-        self.authentication: Authentication | None = None  # None: it is not the enhanced one
+        self.authentication: Authentication | None = None  # under way, or an enhanced one
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
         self.epoch = 0  # of the claim that the CONNECT made, on the cluster's clock
         self.untold = False  # it may not know yet that its session was gone
@@ -169,15 +165,39 @@ class Connection(Waiter):
         partial = self.partial
         if partial is not None:
             partial.data += data
-            if self.stalled or self.state == WAITING:
+            if self.stalled or self.state >= HALTED:
                 return
             if not partial.is_due():
-                if partial.has_progress():
+                progress = partial.has_progress()
+                if progress:
                     self.received_at = now
+                if partial.counted:
+                    hub.partials.grow(self, partial, len(data), progress)
+                    self._bound_partials()
                 return
             data = bytes(partial.data)
-            self.partial = None
+            self._end_partial(partial)
         self._handle(data)
+
+    def _end_partial(self, partial: Partial) -> None:
+        self.partial = None
+        if partial.counted:
+            self.hub.partials.end(self, partial)
+
+    def _bound_partials(self) -> None:
+        """All unfinished packets together may have become too much."""
+        hub = self.hub
+        while True:
+            slowest = hub.partials.excess()
+            if slowest is None:
+                return
+            assert isinstance(slowest, Connection)
+            hub.stats.disconnected_partial += 1
+            hub.dismiss(
+                slowest,
+                reasons.QUOTA_EXCEEDED,
+                "unfinished packets take too much memory (limits.max_partial_bytes)",
+            )
 
     def _handle(self, data: bytes) -> None:
         """All whole packets of data; the rest is kept."""
@@ -187,7 +207,7 @@ class Connection(Waiter):
         needed = 0
         try:
             while pos < size and self.state != CLOSED:
-                if self.state == WAITING:
+                if self.state >= HALTED:
                     self._pause()
                     break
                 if hub.work >= hub.work_per_turn:
@@ -224,11 +244,17 @@ class Connection(Waiter):
         if pos:
             self.received_at = hub.now
         if pos < size and self.state != CLOSED:
-            self.partial = Partial(data[pos:] if pos else data, needed)
+            partial = Partial(data[pos:] if pos else data, needed)
+            self.partial = partial
+            if needed > COUNTED_BYTES:
+                if partial.has_progress():
+                    self.received_at = hub.now
+                hub.partials.begin(self, partial)
+                self._bound_partials()
 
     def _check_length(self, data: bytes, pos: int, body: int, end: int) -> None:
         """What is asked of a longer packet before it is waited for."""
-        if self.state == NEW and data[pos] != 0x10:
+        if self.state == NEW and not decode.may_be_connect(data[pos]):
             raise self._not_connect(data[pos])
         most = self.max_packet_in
         if data[pos] >> 4 != kinds.PUBLISH:
@@ -251,10 +277,13 @@ class Connection(Waiter):
         kind = first >> 4
         self.hub.stats.packets_received += 1
         if first & 0x0F != FLAGS[kind] and kind != kinds.PUBLISH:
+            version = self.version
             if self.state == NEW:
-                raise self._not_connect(first)
-            # MQTT 3.1 sets DUP on what it repeats.
-            if self.version != V31 or first & 0x07 != 2 or FLAGS[kind] != 2:
+                if kind != kinds.CONNECT:
+                    raise self._not_connect(first)
+                version, _, _ = decode.connect_version(data, body, end)
+            # MQTT 3.1 sets DUP on what it repeats, and has no use for the others.
+            if version != V31:
                 raise malformed(f"wrong flags in {kinds.NAMES[kind]}")
         if self.state == NEW:
             if kind != kinds.CONNECT:  # [MQTT-3.1.0-1]
@@ -329,7 +358,7 @@ class Connection(Waiter):
         packet = decode.disconnect(data, body, end, self.version)
         session = self.session
         if session is None:
-            self.close(packet.reason, "disconnect during authentication")
+            self._close(packet.reason, "", events.CLIENT)
             return
         if packet.session_expiry_s >= 0:
             if session.expiry_s == 0 and packet.session_expiry_s > 0:
@@ -339,7 +368,7 @@ class Connection(Waiter):
             session.expiry_s = min(packet.session_expiry_s, self.limits.max_session_expiry_s)
         if packet.reason == reasons.SUCCESS:
             session.will = None  # [MQTT-3.14.4-3, MQTT-3.1.2-10]
-        self.close(packet.reason, "")
+        self._close(packet.reason, "", events.CLIENT)
 
     # Frames out
 
@@ -423,6 +452,8 @@ class Connection(Waiter):
             reason = 0
         if reason >= reasons.UNSPECIFIED and self.problem_info:
             text = reasons.name(reason)
+            if reason == reasons.IMPLEMENTATION_SPECIFIC:  # the one limit that has no code
+                text = f"the payload has more than {self.limits.message_size_limit} bytes"
             frame = encode.ack_explained(kind, pid, reason, text, self.max_packet_out)
         else:
             frame = encode.ack(kind, pid, reason)
@@ -438,7 +469,10 @@ class Connection(Waiter):
         dup: bool,
         after: int,
     ) -> bool:
-        """Send a message; False if it is larger than the client takes [MQTT-3.1.2-24, -25].
+        """Send a message; False if the client cannot get it.
+
+        It is larger than the client takes [MQTT-3.1.2-24, -25], or it came for the session while
+        that had another mount point.
 
         It leaves when batch `after` is safe; 0: at once.
         """
@@ -454,8 +488,13 @@ class Connection(Waiter):
             payload = b""
         later = after > self.hub.durable or (after != 0 and self.deferred is not None)
         topic = None
-        if self.limits.mount_point:
-            topic = frames.unmounted(self.limits.mount_point, message)
+        stats = self.hub.stats
+        if self.namespace is not None:
+            topic = self.namespace.unmounted_field(message)
+            if topic is None:
+                stats.dropped_unmounted += 1
+                self.owner().tell_drop(events.UNMOUNTED)
+                return False
         if self.version < V5:
             frame = frames.frame_v3(message, topic, first, pid, payload, follows)
         else:
@@ -465,9 +504,9 @@ class Connection(Waiter):
             frame = frames.frame_v5(
                 message, topic, first, pid, ids, payload, follows, now, aliases, most
             )
-        stats = self.hub.stats
         if len(frame) + follows > self.max_packet_out:
             stats.dropped_too_large += 1
+            self.owner().tell_drop(events.TOO_LARGE)
             return False
         stats.publish_sent += 1
         stats.publish_bytes_sent += len(message.payload)
@@ -537,16 +576,26 @@ class Connection(Waiter):
     def proceed(self, now: float) -> None:
         """Go on with what an earlier turn left: bytes not yet handled, messages not yet sent."""
         self.hub.now = now
-        if self.state == CLOSED or self.state == WAITING:
+        authentication = self.authentication
+        if authentication is not None and authentication.later is not None:
+            step = authentication.later.step
+            if step is not None and self.state != CLOSED:
+                self.hub.admission.answered(self, authentication, step)
+        if self.state == CLOSED or self.state >= HALTED:
             return
         partial = self.partial
         if partial is not None and partial.is_due() and not self.stalled:
             data = bytes(partial.data)
-            self.partial = None
+            self._end_partial(partial)
             self._handle(data)
         self._read_on()
         if self.session is not None:
             self.session.drain_queue(self.hub.portion)
+
+    def go_on_soon(self) -> None:
+        """What it waited for has come, outside of a turn."""
+        self.hub.continue_later(self)
+        self.hub.wake()
 
     def _read_on(self) -> None:
         """Resume reading, unless bytes that were read still wait, or replies do."""
@@ -571,6 +620,15 @@ class Connection(Waiter):
 
     def fail(self, reason: int, text: str) -> None:
         """The peer broke a rule or has to go: say so where MQTT lets us, and close."""
+        self._dismiss(reason, text, events.BROKER)
+
+    def kick(self, reason: int, text: str) -> None:
+        """An operator wants it gone."""
+        if self.state != CLOSED:
+            self.hub.events.kicked(self.principal, self.version, reason, text)
+            self._dismiss(reason, text, events.OPERATOR)
+
+    def _dismiss(self, reason: int, text: str, by: str) -> None:
         if self.state == CLOSED:
             return
         if self.state != READY:
@@ -580,10 +638,13 @@ class Connection(Waiter):
             last = encode.disconnect(reason, text, self.max_packet_out, reference)
             if len(last) <= self.max_packet_out:
                 self.write(last)
-        self.close(reason, text)
+        self._close(reason, text, by)
 
     def close(self, reason: int, text: str) -> None:
         """Send what is left and close; the will goes out unless it was taken back."""
+        self._close(reason, text, events.BROKER)
+
+    def _close(self, reason: int, text: str, by: str) -> None:
         if self.state == CLOSED:
             return
         ready = self.state == READY
@@ -596,7 +657,7 @@ class Connection(Waiter):
             self.blocked = False  # the outlet buffers it: it is little, and the last
         self.flush()
         self.outlet.close(last_words)
-        self._gone(ready, reason, text)
+        self._gone(ready, reason, text, by)
 
     def lost(self, text: str) -> None:
         """The network connection ended."""
@@ -604,9 +665,9 @@ class Connection(Waiter):
             return
         ready = self.state == READY
         self.state = CLOSED
-        self._gone(ready, reasons.UNSPECIFIED, text)
+        self._gone(ready, reasons.UNSPECIFIED, text, events.NETWORK)
 
-    def _gone(self, ready: bool, reason: int, text: str) -> None:
+    def _gone(self, ready: bool, reason: int, text: str, by: str) -> None:
         self.hub.wheel.disarm(self)
         self.outlet = GONE
         self.out = []
@@ -616,25 +677,45 @@ class Connection(Waiter):
                     deferred.tracker.waiter = None
             self.deferred = None
         self.hub.storage.holding.pop(self, None)
-        self.partial = None
+        if self.partial is not None:
+            self._end_partial(self.partial)
+        if self.authentication is not None and self.authentication.later is not None:
+            self.authentication.later.abandon()
+            self.authentication.later = None
         if ready:
             self.hub.detach(self)
-            self.hub.events.disconnected(self, reason, text)
+            self.hub.events.disconnected(self, reason, text, by)
 
     # Time
 
     def fire(self, now: float) -> float:
-        """CONNECT time-out and keep-alive; the next deadline."""
+        """CONNECT time-out, authentication and keep-alive; the next deadline."""
         if self.state == CLOSED or self.state == WAITING:
             return 0.0
+        pending_until = 0.0
+        authentication = self.authentication
+        if authentication is not None and authentication.later is not None:
+            pending_until = authentication.deadline
+            if pending_until <= now:
+                self.hub.admission.timed_out(self, authentication)
+                return 0.0
+        if self.state == PENDING:
+            return pending_until
         if self.state != READY:
+            what = "CONNECT" if self.state == NEW else "AUTH"
             self.close(reasons.KEEP_ALIVE_TIMEOUT, "")
+            timeout_s = self.limits.connect_timeout_s
             self.hub.events.refused(
-                self,
-                reasons.KEEP_ALIVE_TIMEOUT,
-                f"no CONNECT within {self.limits.connect_timeout_s:g} s",
+                self, reasons.KEEP_ALIVE_TIMEOUT, f"no {what} within {timeout_s:g} s"
             )
             return 0.0
+        keepalive_until = self._check_keepalive(now)
+        if keepalive_until and pending_until:
+            return min(keepalive_until, pending_until)
+        return keepalive_until or pending_until
+
+    def _check_keepalive(self, now: float) -> float:
+        """Close if nothing was received for too long; else when to look again, 0 for never."""
         if not self.keepalive_s:
             return 0.0
         if self.stalled or (self.deferred is not None and len(self.deferred) >= DEFERRED_MOST):

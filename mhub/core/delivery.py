@@ -1,5 +1,6 @@
 """What makes a session get messages, and a message on its way to one."""
 
+from mhub.core.principal import NOBODY
 from mhub.core.records import DeliveryRecord, Row, SessionRecord, publish_of
 from mhub.core.shared import Group
 from mhub.core.timers import Timed
@@ -12,6 +13,7 @@ class Subscriber(Timed):
     def __init__(self, client_id: str) -> None:
         super().__init__()
         self.client_id = client_id
+        self.principal = NOBODY
         self.sid = 0  # its number in the store; 0: it is not there
         self.last_seq = 0  # of its deliveries in the store
 
@@ -45,6 +47,16 @@ class Subscription:
         self.retain_as_published = False
         self.ids = b""  # Subscription Identifiers as properties, ready to send
         self.lasting = False  # QoS 1 or 2, of a session that outlives its connection
+
+    def covers(self, other: "Subscription") -> bool:
+        """Whether another one of the same session adds nothing, for a topic that both match."""
+        return (
+            other.qos <= self.qos
+            and not other.ids
+            and not other.no_local
+            and not self.no_local
+            and (self.retain_as_published or not other.retain_as_published)
+        )
 
     def overlapping(self, other: "Subscription") -> "Subscription":
         """Both as one, for a topic that both match."""

@@ -2,15 +2,25 @@
 
 Filters without a wildcard stand in a dictionary, the others in a trie with one node a level.  The
 cost of a search depends on the topic's levels and on what matches, not on how many filters exist.
+
+What can match is bounded by the patterns of the filters, that is by which of their levels are
+wildcards.  Filters of one pattern differ in their names, and of those one topic has only one.  So a
+search passes each beginning of a pattern once at most, and finds one filter for each pattern.  Up
+to FREE_LEVELS levels there are 1,013 patterns; those of longer filters are counted, so that the
+router can refuse what would double the work of a search with each level.
 """
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mhub.wire.topics import has_wildcard
 
 if TYPE_CHECKING:
     from mhub.core.delivery import Subscriber, Subscription
     from mhub.core.shared import Group, RemoteNode
+
+
+FREE_LEVELS: Final = 8
+"""Filters of so many levels, besides a "#" at the end, cannot have too many patterns."""
 
 
 class Leaf:
@@ -41,6 +51,12 @@ class Filters:
     def __init__(self) -> None:
         self.exact: dict[str, Leaf] = {}
         self.root = FilterNode()
+        self.patterns: dict[str, int] = {}  # of filters beyond FREE_LEVELS: how many have it
+
+    def adds_pattern(self, topic_filter: str) -> bool:
+        """Whether a filter is the first beyond FREE_LEVELS with its pattern."""
+        pattern = _pattern(topic_filter)
+        return pattern != "" and pattern not in self.patterns
 
     def leaf(self, topic_filter: str) -> Leaf | None:
         """The leaf of a filter, if there is one."""
@@ -69,6 +85,7 @@ class Filters:
             if level == "#":
                 if node.rest is None:
                     node.rest = Leaf()
+                    self._count(topic_filter, 1)
                 return node.rest
             if level == "+":
                 if node.plus is None:
@@ -82,7 +99,17 @@ class Filters:
                 node = child
         if node.here is None:
             node.here = Leaf()
+            self._count(topic_filter, 1)
         return node.here
+
+    def _count(self, topic_filter: str, more: int) -> None:
+        pattern = _pattern(topic_filter)
+        if pattern:
+            count = self.patterns.get(pattern, 0) + more
+            if count:
+                self.patterns[pattern] = count
+            else:
+                del self.patterns[pattern]
 
     def prune(self, topic_filter: str) -> None:
         """Remove an empty leaf, with the branches that only it needed."""
@@ -98,6 +125,10 @@ class Filters:
             if child is None:
                 return
             path.append(child)
+        leaf = path[-1].rest if levels[-1] == "#" else path[-1].here
+        if leaf is None:
+            return
+        self._count(topic_filter, -1)
         if levels[-1] == "#":
             path[-1].rest = None
         else:
@@ -136,3 +167,13 @@ class Filters:
         child = node.children.get(levels[index])
         if child is not None:
             self._search(child, levels, index + 1, hidden, found)
+
+
+def _pattern(topic_filter: str) -> str:
+    """Which levels are wildcards, as "--+-#"; nothing for a filter that need not be counted."""
+    if topic_filter.count("/") < FREE_LEVELS or not has_wildcard(topic_filter):
+        return ""
+    levels = topic_filter.split("/")
+    if len(levels) == FREE_LEVELS + 1 and levels[-1] == "#":
+        return ""
+    return "".join([level if level == "+" or level == "#" else "-" for level in levels])

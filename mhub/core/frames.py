@@ -7,7 +7,7 @@ from typing import Final
 
 from mhub.core.aliases import TopicAliases
 from mhub.wire.primitives import BYTES
-from mhub.wire.publish import Publish, encode_v3, encode_v5, topic_field, with_expiry
+from mhub.wire.publish import Publish, encode_v3, encode_v5, with_expiry
 
 SHORT_TOPIC: Final = 5
 """A topic field up to this size is not longer than an alias in its place."""
@@ -63,8 +63,3 @@ def frame_v5(
         frame = encode_v5(first, topic, 0, properties, payload, 0)
         message.frame_v5 = frame
     return frame
-
-
-def unmounted(mount: str, message: Publish) -> bytes:
-    """The field of a message's topic as the clients of a listener with a mount point see it."""
-    return topic_field(message.topic_data[len(mount.encode("utf-8")) :])

@@ -18,12 +18,17 @@ from collections.abc import Callable
 from typing import Final
 
 from mhub.core.admission import Admission
+from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
+from mhub.core.events import DROPPED, LIMITED, Events
+from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
 from mhub.core.outgoing import QueueTotal
+from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
-from mhub.core.ports import Authorizer, Events, JournalWriter
+from mhub.core.ports import JournalWriter
+from mhub.core.principal import Principal
 from mhub.core.publishing import Publishing
 from mhub.core.redistribution import redistribute
 from mhub.core.retained import Retained
@@ -32,11 +37,13 @@ from mhub.core.session import Session
 from mhub.core.shared import Group
 from mhub.core.stats import Stats
 from mhub.core.storage import Storage
-from mhub.core.subscribing import Subscribing
+from mhub.core.subscribing import Subscribing, remount
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
 from mhub.wire import reasons
+from mhub.wire.errors import ProtocolFault
 from mhub.wire.publish import Publish
+from mhub.wire.topics import reserved
 
 NO_GROUPS: Final[list[Group]] = []
 
@@ -49,14 +56,21 @@ class HubSettings:
 
     def __init__(self) -> None:
         self.max_topic_levels = 128
+        self.max_wildcard_patterns = 256  # of filters with many levels; 0: any number
         self.route_cache_size = 100_000
+        self.max_sessions = 0  # 0: any number
         self.max_retained_messages = 1_000_000
         self.max_retained_bytes = 1024 * 1024 * 1024
         self.max_queued_bytes_total = 2048 * 1024 * 1024  # of all sessions; 0: any number
+        self.max_partial_bytes = 256 * 1024 * 1024  # of unfinished packets; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
         self.portion = 500  # waiting messages sent to one client in one turn
         self.version = ""
+
+
+def nothing() -> None:
+    """What wakes a hub that is driven by hand."""
 
 
 class Redirect:
@@ -73,11 +87,18 @@ class Hub:
     ) -> None:
         self.events = events
         self.token = token  # makes client ids unique
+        self.wake: Callable[[], None] = nothing  # `unfinished` is to be gone on with, now
         self.now = now
         self.stats = Stats()
+        events.sinks.append(self.stats)
         self.wheel = Wheel()
         self.wheel.tick(now)
-        self.router = Router(self.stats, settings.route_cache_size, settings.max_topic_levels)
+        self.router = Router(
+            self.stats,
+            settings.route_cache_size,
+            settings.max_topic_levels,
+            settings.max_wildcard_patterns,
+        )
         self.retained = Retained(
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
@@ -90,9 +111,13 @@ class Hub:
         self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
         self.sessions: dict[str, Session] = {}
+        self.max_sessions = settings.max_sessions
+        self.sessions_at: dict[str, int] = {}  # how many, by the listener they came to last
         self.queues = QueueTotal(settings.max_queued_bytes_total)
+        self.partials = PartialPackets(settings.max_partial_bytes)
         self.connected = 0
         self.stopping = False
+        self.taken_over = False  # another node has all that this hub had, wills among it
         self.redirect: Redirect | None = None  # no client may come, and those here were sent away
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
@@ -143,7 +168,7 @@ class Hub:
 
     def crash(self, connection: Connection, error: Exception) -> None:
         """A defect hit one connection: close that one, and go on."""
-        self.events.crashed(f"{connection.client_id or connection.peer}", error)
+        self.events.crashed(f"{connection.client_id or connection.principal.address}", error)
         try:
             connection.close(reasons.UNSPECIFIED, "an internal error")
         except Exception as again:
@@ -179,12 +204,27 @@ class Hub:
                 self.events.crashed("a timer", error)
         if self.journal is not None:
             self.journal.hurry()
+        self._watch(now)
+        self.events.tick(now)
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
             for topic in self.retained.sweep(now):
                 if self.journal is not None:
                     self.journal.forget_retained(topic)
+
+    def _watch(self, now: float) -> None:
+        """Tell of what is counted where a message passes, and belongs to no client."""
+        events = self.events
+        stats = self.stats
+        events.watch(DROPPED, "retained_full", "", stats.dropped_retained_full, now)
+        events.watch(LIMITED, "store.max_pending_bytes", "", stats.store_behind, now)
+        if self.peers is not None:
+            for peer in self.peers.all:
+                counters = peer.counters
+                dropped = counters.dropped_qos0 + counters.dropped_full
+                events.watch(DROPPED, "peer_queue_full", peer.name, dropped, now)
+                events.watch(LIMITED, "cluster.max_queued", peer.name, counters.refused, now)
 
     # The store
 
@@ -209,13 +249,37 @@ class Hub:
         """The batch to wait for before a session is promised anything; 0: none."""
         return self.journal.mark() if self.journal is not None and session.sid else 0
 
+    # Rights
+
+    def authorize_with(self, authorizer: Authorizer) -> None:
+        """From now on, it is asked whether a client may."""
+        self.authorizer = authorizer
+        self.router.authorizer = authorizer
+        self.rights_changed()
+
+    def rights_changed(self) -> None:
+        """Who may receive what is not what it was: routes are built again."""
+        self.router.forget_all()
+
     # Messages
 
-    def may_publish(self, connection: Connection, topic: str, is_reserved: bool) -> int:
+    def may_publish(self, principal: Principal, message: Publish, is_reserved: bool) -> int:
         """0 if it may, else the reason why not."""
         if is_reserved:
             return reasons.NOT_AUTHORIZED
-        return 0 if self.authorizer is None else self.authorizer.publish(connection, topic)
+        authorizer = self.authorizer
+        if authorizer is None:
+            return 0
+        return authorizer.publish(principal, message.topic, message.qos, message.retain)
+
+    def may_leave_will(self, principal: Principal, message: Publish) -> int:
+        """The same for a will."""
+        if reserved(message.topic):
+            return reasons.NOT_AUTHORIZED
+        authorizer = self.authorizer
+        if authorizer is None:
+            return 0
+        return authorizer.will(principal, message.topic, message.qos, message.retain)
 
     def publish(self, message: Publish, route: Route) -> bool:
         """Give a message to everybody on its route; False if there is nobody."""
@@ -242,10 +306,10 @@ class Hub:
         if shares is not None:
             for group in route.groups:
                 if group.full_name in shares:
-                    self._deliver_shared(message, group)
+                    self._deliver_shared(message, route, group)
 
-    def _deliver_shared(self, message: Publish, group: Group) -> None:
-        chosen = group.choose()
+    def _deliver_shared(self, message: Publish, route: Route, group: Group) -> None:
+        chosen = group.choose(None, route.denied)
         if chosen is not None:
             qos = message.qos if message.qos < chosen.qos else chosen.qos
             chosen.session.deliver(message, qos, chosen)
@@ -273,8 +337,11 @@ class Hub:
             if group.elsewhere:  # `Peers.forward` has sent it there
                 group.elsewhere = False
                 continue
-            chosen = group.choose()
-            if chosen is not None:
+            chosen = group.choose(None, route.denied)
+            if chosen is None:
+                if route.denied is not None and self.peers is not None:
+                    self.peers.pass_on(message, group)
+            else:
                 qos = message.qos if message.qos < chosen.qos else chosen.qos
                 chosen.session.deliver(message, qos, chosen)
         if message.retain:  # it is kept: the frames that it was sent in are not needed any more
@@ -308,17 +375,29 @@ class Hub:
     def publish_will(self, session: Session) -> None:
         """The will, once [MQTT-3.1.2-8, MQTT-3.1.2-10]."""
         will = session.will
-        if will is None or self.stopping:
+        if will is None or self.taken_over:
             return
         session.will = None
         if session.sid:
             self.require_journal().session(session)
         message = will.message
+        if self.may_leave_will(session.principal, message):
+            self.stats.publish_refused += 1  # it could be left, and its client may not any more
+            return
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
         message.sender = session.client_id
         self.stats.wills_published += 1
         self.publish(message, self.router.find(message.topic_data))
+
+    def publish_due_wills(self, now: float) -> None:
+        """Those that were due before this hub had its first tick: of clients that were connected
+        when the broker was killed.  Nobody is let in before; see also attach().
+        """
+        self.now = now
+        for session in list(self.sessions.values()):
+            if session.is_will_due(now):
+                self.publish_will(session)
 
     # Sessions
 
@@ -326,8 +405,12 @@ class Hub:
         """The session for a CONNECT, and whether it had been there before."""
         client_id = connection.client_id
         session = self.sessions.get(client_id)
+        if session is not None and session.is_will_due(self.now):
+            self.publish_will(session)  # the client is back too late, though before the tick
         if session is not None and session.connection is not None:
-            self.stats.sessions_taken_over += 1
+            self.events.taken_over(
+                session.connection, f"the client has connected from {connection.principal.address}"
+            )
             session.connection.fail(  # [MQTT-3.1.4-3]
                 reasons.SESSION_TAKEN_OVER, "another connection has the same client id"
             )
@@ -347,8 +430,11 @@ class Hub:
             session.reset_state()
             connection.untold = True
         session.limits = connection.limits
-        session.listener = connection.listener
-        session.mount = connection.limits.mount_point
+        self.count_at(session, connection.principal.listener)
+        session.inflight.window_bytes = connection.limits.max_inflight_bytes or UNLIMITED_BYTES
+        if session.namespace is not connection.namespace:
+            remount(session, connection.namespace)
+        self.set_principal(session, connection.principal)
         session.connection = connection
         session.ends_at = 0.0
         if session.will is not None:
@@ -362,12 +448,42 @@ class Hub:
             self.stats.clients_maximum = self.connected
         return session, present
 
+    def set_principal(self, session: Session, principal: Principal) -> None:
+        """Who the client of a session is, which may not be who it was the last time."""
+        before = session.principal
+        session.principal = principal
+        if self.authorizer is not None and not principal.receives_as(before):
+            self.router.forget(session.subscriptions)
+
     def new_session(self, client_id: str, limits: Limits) -> Session:
         session = Session(self, client_id, limits)
         self.sessions[client_id] = session
         if self.peers is not None:
             session.inflight.last_pid = self.peers.first_pid(client_id)
         return session
+
+    def check_session_room(self, connection: Connection, client_id: str) -> None:
+        """Refuse to make a session, if there are enough; whoever has one always gets it."""
+        if client_id in self.sessions:
+            return
+        allowed = connection.limits.max_listener_sessions
+        if self.max_sessions and len(self.sessions) >= self.max_sessions:
+            text = f"there are {self.max_sessions} sessions, as many as may be"
+        elif allowed and self.sessions_at.get(connection.principal.listener, 0) >= allowed:
+            text = f"the listener has {allowed} sessions, as many as may be"
+        else:
+            return
+        if self.peers is None or not self.peers.has_session(client_id):
+            self.stats.sessions_refused += 1
+            raise ProtocolFault(reasons.QUOTA_EXCEEDED, text)
+
+    def count_at(self, session: Session, listener: str) -> None:
+        """A session is among those of a listener; "": it is over."""
+        if session.counted_at != listener:
+            for name, change in ((session.counted_at, -1), (listener, 1)):
+                if name:
+                    self.sessions_at[name] = self.sessions_at.get(name, 0) + change
+            session.counted_at = listener
 
     def detach(self, connection: Connection) -> None:
         """A connection has ended; the session goes on for as long as it may."""
@@ -381,7 +497,7 @@ class Hub:
         expiry_s = session.expiry_s
         will = session.will
         if will is not None:
-            if (will.delay_s == 0 and not self.stopping) or expiry_s == 0:
+            if will.delay_s == 0 or expiry_s == 0:
                 self.publish_will(session)
             else:
                 will.due_at = self.now + min(will.delay_s, expiry_s)
@@ -418,6 +534,7 @@ class Hub:
         redistribute(session, None, True)
         session.forget_queue()
         session.lose_state(False)
+        self.count_at(session, "")
         if session.sid:
             self.require_journal().ended(session)
         if self.sessions.get(session.client_id) is session:
@@ -427,10 +544,13 @@ class Hub:
 
     def kick(self, session: Session, forget: bool) -> None:
         """An operator sends a client away; `forget`: its session goes, too."""
-        self.stats.clients_kicked += 1
-        self.events.kicked(session, forget)
-        if session.connection is not None:
-            session.connection.fail(reasons.ADMINISTRATIVE_ACTION, "closed by an operator")
+        gone = "session deleted by an operator"
+        connection = session.connection
+        if connection is not None:
+            text = gone if forget else "disconnected by an operator"
+            connection.kick(reasons.ADMINISTRATIVE_ACTION, text)
+        else:
+            self.events.kicked(session.principal, 0, 0, gone)
         # It may have ended with its connection, or by what its will brought about.
         if forget and self.sessions.get(session.client_id) is session:
             self.end_session(session)
@@ -454,9 +574,16 @@ class Hub:
         return sent
 
     def shut_down(self, now: float) -> None:
-        """Tell every client; wills wait for a restart, as the specification allows."""
+        """Publish the wills that are not to wait for the next start, and tell every client.
+
+        The wills come first, while subscribers are still connected; for those who are not, and as
+        retained messages, they are stored with the rest.
+        """
         self.now = now
         self.stopping = True
+        for session in list(self.sessions.values()):
+            if session.will is not None and session.leaves_will_at_stop(now):
+                self.publish_will(session)
         for session in list(self.sessions.values()):
             if session.connection is not None:
                 session.connection.fail(reasons.SERVER_SHUTTING_DOWN, "the broker is stopping")

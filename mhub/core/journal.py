@@ -14,6 +14,7 @@ A hub without a journal (the memory store) asks for none of this.
 from typing import TYPE_CHECKING, Final, cast
 
 from mhub.core import records
+from mhub.core.events import EventSource
 from mhub.core.limits import NEVER
 from mhub.core.records import (
     Batch,
@@ -24,7 +25,6 @@ from mhub.core.records import (
     SessionRecord,
     SubscriptionRecord,
 )
-from mhub.core.timers import Timed
 from mhub.wire.primitives import read_varint
 from mhub.wire.publish import Publish
 
@@ -43,7 +43,7 @@ OVERHEAD: Final = 200
 """Bytes that a record takes besides its message, about."""
 
 
-class Waiter(Timed):
+class Waiter(EventSource):
     """A connection, as far as those need to know it for whom its deferred frames wait."""
 
     def release(self) -> None:
@@ -304,11 +304,9 @@ class Journal:
         self._grow(0)
         session.sid = 0
 
-    def subscribed(self, name: str, subscription: "Subscription") -> None:
-        sid = subscription.session.sid
-        record = subscription_record(sid, name, subscription)
-        self.batch.subscriptions[(sid, name)] = record
-        self._grow(len(name))
+    def subscribed(self, record: SubscriptionRecord) -> None:
+        self.batch.subscriptions[(record.sid, record.name)] = record
+        self._grow(len(record.name))
 
     def unsubscribed(self, session: "Subscriber", name: str) -> None:
         self.batch.subscriptions[(session.sid, name)] = None

@@ -25,7 +25,7 @@ class Limits:
     client_id_prefix: str = "auto-"
     username_as_client_id: bool = False
     max_client_id_length: int = 65535
-    max_client_id_length_v31: int = 23  # what MQTT 3.1 allows
+    max_client_id_length_v31: int = 65535  # MQTT 3.1 allows 23, its clients never kept to it
     mount_point: str = ""
 
     # What MQTT offers here
@@ -38,10 +38,13 @@ class Limits:
 
     # How much of it
     max_packet_size: int = 8 * 1024 * 1024
+    message_size_limit: int = 0  # of the payload of a message; 0: what fits into a packet
     max_control_size: int = 256 * 1024  # of a packet without a message, of properties of one with
     max_subscriptions: int = 10_000  # of one session; 0: any number
+    max_listener_sessions: int = 0  # 0: any number; those of all listeners are bounded by the hub
     receive_maximum: int = 1000
     max_inflight: int = 100
+    max_inflight_bytes: int = 0  # of payloads; 0: any number
     max_queued_messages: int = 100_000  # of one session; 0: any number
     max_queued_bytes: int = 64 * 1024 * 1024  # of one session; 0: any number
     queue_full: str = DROP_NEWEST
@@ -49,6 +52,7 @@ class Limits:
 
     # For how long
     connect_timeout_s: float = 10.0
+    authentication_timeout_s: float = 10.0
     max_keepalive_s: int = 65535
     allow_keepalive_off: bool = True
     max_session_expiry_s: int = NEVER

@@ -145,6 +145,10 @@ class Peers:
         """
         return crc32(f"{self.hub.token()} {client_id}".encode()) % 65535
 
+    def has_session(self, client_id: str) -> bool:
+        """Whether a peer has a session of this client, as far as is known."""
+        return any(client_id in peer.clients for peer in self.all)
+
     # What they want
 
     def learn(self, peer: Peer, name: str, value: int) -> None:

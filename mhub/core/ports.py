@@ -1,6 +1,8 @@
 """What the core needs from the world, as narrow protocols given to it when it is built.
 
-Authentication methods are one more such need: `mhub.core.authentication`.
+Three more have their own files, as they know nothing of the rest: `mhub.core.authentication` (who
+is it?), `mhub.core.authorization` (may they?) and `mhub.core.events` (what happens, for any number
+of sinks).
 """
 
 from typing import TYPE_CHECKING, Protocol
@@ -30,22 +32,6 @@ class Outlet(Protocol):
 
     def resume(self) -> None:
         """... until now."""
-
-
-class Events(Protocol):
-    """What an operator may want to know.  Never called per message."""
-
-    def connected(self, connection: "Connection") -> None: ...
-
-    def refused(self, connection: "Connection", reason: int, text: str) -> None: ...
-
-    def disconnected(self, connection: "Connection", reason: int, text: str) -> None: ...
-
-    def kicked(self, session: "Session", forgotten: bool) -> None:
-        """An operator sends a client away; its connection, if it has one, is still there."""
-
-    def crashed(self, what: str, error: Exception) -> None:
-        """A defect of ours came to light; what it hit was closed, everything else goes on."""
 
 
 class JournalWriter(Protocol):
@@ -107,11 +93,3 @@ class Intake(Protocol):
 
     def admits(self, message: Publish, qos: int, subscription: "Subscription") -> bool:
         """Whether the session takes it; False: it is not for it, or was dealt with."""
-
-
-class Authorizer(Protocol):
-    """May they?  Synchronous and in memory; 0 is yes, else the reason code that says why not."""
-
-    def publish(self, connection: "Connection", topic: str) -> int: ...
-
-    def subscribe(self, connection: "Connection", topic_filter: str) -> int: ...

@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, cast
 
+from mhub.core import events
 from mhub.core.aliases import TopicAliases
 from mhub.core.connection import Connection
 from mhub.core.journal import AckTracker
@@ -29,8 +30,8 @@ class Publishing:
         stats.publish_bytes_received += len(message.payload)
         if message.alias or not message.topic_data:
             self._resolve_alias(connection, message)
-        if allowed.mount_point:
-            message.topic_data = allowed.mount_point.encode("utf-8") + message.topic_data
+        if connection.namespace is not None:
+            message.topic_data = connection.namespace.mounted_data(message.topic_data)
         route = hub.router.find(message.topic_data)
         message.topic = route.topic
         message.topic_field = route.topic_field
@@ -49,9 +50,13 @@ class Publishing:
             others = hub.peers.wait_for_channels() if hub.peers is not None else None
             connection.acknowledge(PUBREC, message.pid, 0, after, others)  # [MQTT-4.3.3-10]
             return
-        reason = hub.may_publish(connection, route.topic, route.reserved)
+        reason = hub.may_publish(connection.principal, message, route.reserved)
         if reason:
             stats.publish_refused += 1
+            hub.events.denied(connection, events.PUBLISH, message.topic, reason)
+        elif allowed.message_size_limit and len(message.payload) > allowed.message_size_limit:
+            stats.publish_refused_size += 1
+            reason = reasons.IMPLEMENTATION_SPECIFIC
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
         elif not hub.publish(message, route):

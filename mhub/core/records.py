@@ -31,7 +31,7 @@ from mhub.core.fields import (
 from mhub.wire.primitives import read_u64, u64
 from mhub.wire.publish import Publish, topic_field
 
-SCHEMA: Final = 3
+SCHEMA: Final = 4
 """The version of everything in here; a store that holds a higher one is left alone."""
 
 HEAD: Final = struct.Struct("<BBqidHI")
@@ -55,7 +55,7 @@ class SessionRecord:
     def __init__(self, sid: int, client_id: str) -> None:
         self.sid = sid  # never used again for another session
         self.client_id = client_id
-        self.username = ""
+        self.principal = ""  # who its client is: Principal.to_text()
         self.listener = ""  # whose limits it has until it comes back
         self.mount = ""
         self.expiry_s = 0  # 0: it ends with its connection, and so with the process
@@ -71,7 +71,7 @@ SESSION: Final = Shape(
     SessionRecord,
     ("sid", NUMBER),
     ("client_id", TEXT),
-    ("username", TEXT),
+    ("principal", TEXT),
     ("listener", TEXT),
     ("mount", TEXT),
     ("expiry_s", U32),

@@ -38,7 +38,11 @@ def _pass_on(session: Session, delivery: Delivery, only: Group | None, ended: bo
         return False
     if not ended and only is None and not group.has_live_member(session):
         return False
-    chosen = group.choose(session)
+    message = delivery.message
+    denied = None
+    if session.hub.authorizer is not None:
+        denied = session.hub.router.find(message.topic_data).denied
+    chosen = group.choose(session, denied)
     peers = session.hub.peers
     if peers is not None and (chosen is None or not chosen.session.is_connected()):
         if group.peers is not None and peers.pass_on(delivery.message, group):
@@ -46,7 +50,6 @@ def _pass_on(session: Session, delivery: Delivery, only: Group | None, ended: bo
             return True
     if chosen is None:
         return False
-    message = delivery.message
     qos = message.qos if message.qos < chosen.qos else chosen.qos
     chosen.session.deliver(message, qos, chosen)
     session.discard(delivery)

@@ -11,6 +11,7 @@ that are retained anyway.  A session for which none wait has no RetainedReplay.
 from collections import deque
 from typing import Final
 
+from mhub.core.authorization import Authorizer
 from mhub.core.delivery import Subscription
 from mhub.core.retained import Retained
 from mhub.wire.publish import Publish
@@ -41,22 +42,32 @@ class RetainedReplay:
         """Whether there is room for one more snapshot, and nothing has to come before it."""
         return not self.pending and self.waiting < MAX_SNAPSHOT
 
-    def look_up(self, subscription: Subscription, retained: Retained, now: float) -> int:
+    def look_up(
+        self,
+        subscription: Subscription,
+        retained: Retained,
+        now: float,
+        authorizer: Authorizer | None,
+    ) -> int:
         """Take a snapshot for a subscription; how much work that was."""
         found = retained.match(subscription.topic_filter, now)
         if subscription.no_local:
             found = [message for message in found if message.sender != self.client_id]
+        if authorizer is not None:
+            principal = subscription.session.principal
+            found = [message for message in found if authorizer.receive(principal, message.topic)]
         if found:
             found.reverse()
             self.waiting += len(found)
             self.snapshots.append(Snapshot(subscription, found))
         return retained.effort()
 
-    def look_up_next(self, retained: Retained, now: float) -> int:
+    def look_up_next(self, retained: Retained, now: float, authorizer: Authorizer | None) -> int:
         """Take the snapshot for the first pending subscription, if there is one."""
         if not self.pending:
             return 0
-        return self.look_up(self.pending.pop(next(iter(self.pending))), retained, now)
+        first = self.pending.pop(next(iter(self.pending)))
+        return self.look_up(first, retained, now, authorizer)
 
     def next_qos(self) -> int:
         """The QoS of the message that is next; there has to be a snapshot."""

@@ -5,17 +5,16 @@ from typing import Final
 
 from mhub.core import hlc
 from mhub.core.channel_records import read_addressed
-from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.journal import PEER, Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.namespace import namespace_of
 from mhub.core.outgoing import OutgoingQueue
 from mhub.core.peers import ENDED, Peers
+from mhub.core.principal import principal_of
 from mhub.core.records import Contents, StoredSession, publish_of
 from mhub.core.session import STATE_LOST, Session, Will
 from mhub.core.table import FILTER, SHARE
-from mhub.wire import properties
-from mhub.wire.topics import split_share
 
 FIRST: Final = 1
 """The epoch of a session that was stored by a hub without a cluster."""
@@ -51,6 +50,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         session.last_seq = stored.last_seq
         session.state_lost = STATE_LOST + session.client_id in contents.notes
         _put(hub, session)
+        hub.count_at(session, session.principal.listener)
         if hub.peers is not None and hub.peers.table.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)
@@ -115,25 +115,13 @@ def revive(hub: Hub, stored: StoredSession, limits: Limits) -> Session:
     yet, but no messages and no deadlines."""
     record = stored.record
     session = Session(hub, record.client_id, limits)
-    session.username = record.username
-    session.listener = record.listener
-    session.mount = record.mount
+    session.principal = principal_of(record.principal, record.client_id, record.listener)
+    session.namespace = namespace_of(record.mount)
     session.expiry_s = record.expiry_s
     session.epoch = record.epoch
     session.began = record.began
     for subscribed in stored.subscriptions:
-        share, topic_filter = split_share(subscribed.name)
-        subscription = Subscription(session, session.mount + topic_filter, share)
-        subscription.qos = subscribed.qos
-        subscription.no_local = subscribed.no_local
-        subscription.retain_as_published = subscribed.retain_as_published
-        subscription.lasting = subscribed.qos > 0 and session.expiry_s > 0
-        if subscribed.identifier:
-            number = subscribed.identifier
-            subscription.ids = properties.number(properties.SUBSCRIPTION_ID, number)
-        if share:
-            session.shares = True
-        session.subscriptions[subscribed.name] = subscription
+        session.put_subscription(subscribed)
     for pid in stored.incoming:
         session.incoming[pid] = False
     return session
@@ -155,7 +143,8 @@ def _messages(session: Session, stored: StoredSession, clock_offset_s: float) ->
 def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journal) -> None:
     """Who was connected when the broker ended counts as gone from now on.
 
-    What is past already happens with the first tick: a will is published, a session ends.
+    What is past already happens before anybody is let in: a will is published; or with the first
+    tick: a session ends.
     """
     record = stored.record
     clock_offset_s = journal.clock_offset_s

@@ -3,11 +3,13 @@
 Searching the filters costs a few microseconds, so what was found is kept as a `Route` in a bounded
 cache, keyed by the topic's bytes as they stand in a PUBLISH: a cached topic is neither decoded nor
 checked again.  A new or removed subscription drops exactly the routes that it matches, found
-through a tree of the cached topics; a storm of subscribers does not empty the cache.
+through a tree of the cached topics; a storm of subscribers does not empty the cache, unless their
+filters have to be compared with so many topics that searching anew costs less.
 """
 
 from typing import TYPE_CHECKING, Final
 
+from mhub.core.authorization import Authorizer
 from mhub.core.filters import Filters, Leaf
 from mhub.core.shared import Group, RemoteNode
 from mhub.core.stats import Stats
@@ -24,6 +26,12 @@ CACHED_BYTES: Final = 256
 CACHED_LEVELS: Final = 16
 """Longer and deeper topics are looked up each time, so that nobody fills the memory with them."""
 
+LOOKS: Final = 5
+FREE_LOOKS: Final = 16
+"""A new or removed filter may look at so many nodes of the tree of cached topics.  Beyond, searches
+pay for the looks, each one for LOOKS of them: a look takes some 50 ns, a search some microseconds,
+and when they are used up the cache costs more than it saves."""
+
 
 class Route:
     """A topic and its subscribers: each session once, shared groups apart."""
@@ -35,19 +43,25 @@ class Route:
         self.targets: list[Subscription] = []
         self.groups: list[Group] = []
         self.peers: list[RemoteNode] | None = None  # other nodes that want it
+        self.denied: set[Subscriber] | None = None  # members of `groups` that may not receive it
 
 
 class Router:
-    def __init__(self, stats: Stats, cache_size: int, max_levels: int) -> None:
+    def __init__(
+        self, stats: Stats, cache_size: int, max_levels: int, max_patterns: int = 0
+    ) -> None:
         self.stats = stats
         self.cache_size = cache_size
         self.max_levels = max_levels
+        self.max_patterns = max_patterns  # of filters with many levels; 0: any number
         self.filters = Filters()
         self.cache: dict[bytes, Route] = {}
         self.cached: TopicTree[bytes] = TopicTree()
+        self.looks = 0  # how many nodes of it may be looked at before it is not worth having
         self.subscriptions = 0
         self.shared_subscriptions = 0
         self.table: Table | None = None  # where it is written what is subscribed here
+        self.authorizer: Authorizer | None = None
 
     def find(self, topic_data: bytes) -> Route:
         """The route of a topic; ProtocolFault if it is no valid topic name."""
@@ -72,13 +86,25 @@ class Router:
                     route.peers = list(leaf.peers)
                 else:
                     route.peers += [peer for peer in leaf.peers if peer not in route.peers]
+        if self.authorizer is not None:
+            _restrict(route, self.authorizer)
         if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
             if len(self.cache) >= self.cache_size:
-                self.cache = {}
-                self.cached.clear()
+                self.forget_all()
             self.cache[topic_data] = route
             self.cached.put(topic, topic_data)
+            self.looks += LOOKS
         return route
+
+    def refuses(self, topic_filter: str) -> bool:
+        """Whether a new filter would make searches too long.
+
+        This is for new subscriptions only: those of stored sessions and of other nodes were
+        admitted once.
+        """
+        most = self.max_patterns
+        filters = self.filters
+        return most != 0 and len(filters.patterns) >= most and filters.adds_pattern(topic_filter)
 
     def add(self, subscription: "Subscription") -> None:
         leaf = self.filters.make(subscription.topic_filter)
@@ -187,6 +213,16 @@ class Router:
         if leaf.empty():
             self.filters.prune(topic_filter)
 
+    def forget(self, subscriptions: "dict[str, Subscription]") -> None:
+        """Of a session that may receive other topics than before."""
+        for subscription in subscriptions.values():
+            self._forget(subscription.topic_filter)
+
+    def forget_all(self) -> None:
+        self.cache = {}
+        self.cached.clear()
+        self.looks = 0
+
     def _forget(self, topic_filter: str) -> None:
         """Drop the cached routes that a change of this filter's subscribers makes wrong."""
         if not self.cache:
@@ -196,8 +232,29 @@ class Router:
             if self.cache.pop(topic_data, None) is not None:
                 self.cached.remove(topic_filter)
             return
-        for topic_data in self.cached.match(topic_filter):
+        found = self.cached.match(topic_filter)
+        if self.cached.visited > FREE_LOOKS:
+            self.looks = min(self.looks, LOOKS * self.cache_size) - self.cached.visited
+        if self.looks < 0 or len(found) == len(self.cache):
+            self.forget_all()
+            return
+        for topic_data in found:
             self.cached.remove(self.cache.pop(topic_data).topic)
+
+
+def _restrict(route: Route, authorizer: Authorizer) -> None:
+    """Leave out whoever may not receive the topic.
+
+    Of a group, it is not known here whose turn it will be, so those are listed.
+    """
+    topic = route.topic
+    route.targets = [s for s in route.targets if authorizer.receive(s.session.principal, topic)]
+    for group in route.groups:
+        for member in group.members:
+            if not authorizer.receive(member.session.principal, topic):
+                if route.denied is None:
+                    route.denied = set()
+                route.denied.add(member.session)
 
 
 def _merge(leaves: list[Leaf]) -> "list[Subscription]":
@@ -206,5 +263,8 @@ def _merge(leaves: list[Leaf]) -> "list[Subscription]":
     for leaf in leaves:
         for session, subscription in leaf.subscriptions.items():
             other = merged.get(session)
-            merged[session] = subscription if other is None else other.overlapping(subscription)
+            if other is None:
+                merged[session] = subscription
+            elif not other.covers(subscription):
+                merged[session] = other.overlapping(subscription)
     return list(merged.values())

@@ -23,17 +23,20 @@ part is in memory, and the rest is paged out: in the store alone until it is its
 
 from typing import TYPE_CHECKING, Final
 
-from mhub.core import limits, records
+from mhub.core import events, limits, records
 from mhub.core.delivery import Delivery, Subscriber, Subscription
 from mhub.core.inflight import Inflight
 from mhub.core.limits import Limits
+from mhub.core.namespace import Namespace, mount_point_of, mounted
 from mhub.core.outgoing import OutgoingQueue
 from mhub.core.ports import Intake
-from mhub.core.records import SessionRecord
+from mhub.core.records import SessionRecord, SubscriptionRecord
 from mhub.core.replay import RetainedReplay
+from mhub.wire import properties
 from mhub.wire.packets import PUBREL
 from mhub.wire.publish import Publish
 from mhub.wire.reasons import PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
+from mhub.wire.topics import split_share
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
@@ -56,9 +59,8 @@ class Session(Subscriber):
         super().__init__(client_id)
         self.hub = hub
         self.limits = allowed
-        self.username = ""
-        self.listener = ""  # where it was connected last, and
-        self.mount = ""  # that listener's mount point
+        self.counted_at = ""  # the listener among whose sessions it counts
+        self.namespace: Namespace | None = None  # of the last connection; None: all topics
         self.connection: Connection | None = None
         self.subscriptions: dict[str, Subscription] = {}
         self.shares = False  # whether it ever was a member of a shared group
@@ -75,6 +77,7 @@ class Session(Subscriber):
         self.frozen = False  # nothing passes between it and a client any more
         self.intake: Intake | None = None  # decides what is for it, where that is a question
         self.state_lost = False  # it is not what its client knows: that is told so
+        self.burst: events.Burst | None = None  # of messages for it that were dropped lately
 
     # Towards the client
 
@@ -103,6 +106,7 @@ class Session(Subscriber):
             if connection is None:
                 if not self.limits.queue_qos0_offline or not self.expiry_s:
                     self.hub.stats.dropped_offline += 1
+                    self.tell_drop(events.OFFLINE)
                     return
             elif (
                 not connection.busy()
@@ -147,7 +151,7 @@ class Session(Subscriber):
         if connection is None or connection.blocked or connection.output_held_until:
             return False
         inflight = self.inflight
-        has_place = inflight.outstanding < inflight.window
+        has_place = inflight.has_place()
         if inflight.resend is not None:
             return has_place
         replay = self.replay
@@ -180,6 +184,23 @@ class Session(Subscriber):
         """A delivery is over: the store need not have it any more."""
         if delivery.record is not None:
             self.hub.require_journal().remove(delivery)
+
+    # Subscriptions
+
+    def put_subscription(self, record: SubscriptionRecord) -> Subscription:
+        """Make a subscription of what the client wrote; the caller has it routed."""
+        share, topic_filter = split_share(record.name)
+        subscription = Subscription(self, mounted(self.namespace, topic_filter), share)
+        subscription.qos = record.qos
+        subscription.no_local = record.no_local
+        subscription.retain_as_published = record.retain_as_published
+        subscription.lasting = record.qos > 0 and self.expiry_s > 0
+        if record.identifier:
+            subscription.ids = properties.number(properties.SUBSCRIPTION_ID, record.identifier)
+        if share:
+            self.shares = True
+        self.subscriptions[record.name] = subscription
+        return subscription
 
     # In flight
 
@@ -216,7 +237,8 @@ class Session(Subscriber):
     def pubrec(self, pid: int, reason: int, connection: "Connection") -> None:
         delivery = self.inflight.release(pid)
         if delivery is None:
-            connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
+            if reason < UNSPECIFIED:  # else the client expects no PUBREL
+                connection.acknowledge(PUBREL, pid, PACKET_ID_NOT_FOUND, 0, None)
         elif reason >= UNSPECIFIED:  # it is over [MQTT-4.4.0-2]
             self.inflight.drop(pid)
             self._settle(delivery)
@@ -247,7 +269,7 @@ class Session(Subscriber):
         hub = self.hub
         replay = self.replay if self.replay is not None else RetainedReplay(self.client_id)
         if replay.may_look_up() and hub.work < hub.work_per_turn:
-            hub.work += replay.look_up(subscription, hub.retained, hub.now)
+            hub.work += replay.look_up(subscription, hub.retained, hub.now, hub.authorizer)
         else:
             replay.pending[name] = subscription
         self.replay = None if replay.is_over() else replay
@@ -257,8 +279,9 @@ class Session(Subscriber):
         replay = self.replay
         if replay is None:
             return []
+        hub = self.hub
         while replay.pending:
-            self.hub.work += replay.look_up_next(self.hub.retained, self.hub.now)
+            hub.work += replay.look_up_next(hub.retained, hub.now, hub.authorizer)
         return replay.entries()
 
     def _send_retained(self, connection: "Connection", most: int) -> int:
@@ -270,7 +293,7 @@ class Session(Subscriber):
             if not replay.snapshots:
                 if hub.work >= hub.work_per_turn:
                     break
-                hub.work += replay.look_up_next(hub.retained, hub.now)
+                hub.work += replay.look_up_next(hub.retained, hub.now, hub.authorizer)
             else:
                 qos = replay.next_qos()
                 if qos and not self.inflight.has_room():
@@ -289,6 +312,7 @@ class Session(Subscriber):
         hub = self.hub
         if message.expires_at and message.expires_at <= hub.now:
             hub.stats.dropped_expired += 1
+            self.tell_drop(events.EXPIRED)
         elif qos:
             delivery = Delivery(message, qos, True, ids)
             if self.sid:
@@ -321,6 +345,7 @@ class Session(Subscriber):
                 return
         elif is_paged:
             self.hub.stats.dropped_queue_full += 1  # QoS 0, and the client is far behind
+            self.tell_drop(events.QUEUE_FULL)
             return
         if self.queue is None:
             self.queue = OutgoingQueue(self.hub.queues)
@@ -349,6 +374,7 @@ class Session(Subscriber):
         """A bound is reached: whether older ones have gone for a delivery, or the new one goes."""
         while self._is_full(size_bytes):
             self.hub.stats.dropped_queue_full += 1
+            self.tell_drop(events.QUEUE_FULL)
             policy = self.limits.queue_full
             oldest = policy == limits.DROP_OLDEST and not self.frozen
             if oldest and delivery.qos and self.queue is not None and self.queue.at_hand:
@@ -374,7 +400,7 @@ class Session(Subscriber):
             if not queue.at_hand:
                 self.end_queue()
                 return
-            if inflight.outstanding >= inflight.window and not queue.begins_with_qos0():
+            if not inflight.has_place() and not queue.begins_with_qos0():
                 return
             most -= 1
             self.hub.work += 1
@@ -382,6 +408,7 @@ class Session(Subscriber):
             message = delivery.message
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
+                self.tell_drop(events.EXPIRED)
                 self.discard(delivery)
             elif delivery.qos:
                 self._send(connection, delivery)
@@ -389,6 +416,15 @@ class Session(Subscriber):
                 connection.publish(message, 0, 0, delivery.retain, delivery.ids, False, 0)
                 self.discard(delivery)
         self.end_queue()
+
+    def tell_drop(self, cause: int) -> None:
+        """A message for it was dropped: the first of a burst is an event, others are counted."""
+        burst = self.burst
+        if burst is None or burst.over:
+            burst = self.hub.events.begin_burst(self.principal)
+            self.burst = burst
+        if burst.add(cause):
+            self.hub.events.tell_burst(burst, cause, 0)
 
     def forget_load(self) -> None:
         """What the store was asked for is not wanted any more."""
@@ -452,9 +488,9 @@ class Session(Subscriber):
     def record(self, clock_offset_s: float) -> SessionRecord:
         """What the store has of it, without subscriptions and messages."""
         record = SessionRecord(self.sid, self.client_id)
-        record.username = self.username
-        record.listener = self.listener
-        record.mount = self.mount
+        record.principal = self.principal.to_text()
+        record.listener = self.principal.listener
+        record.mount = mount_point_of(self.namespace)
         record.expiry_s = self.expiry_s
         record.epoch = self.epoch
         record.began = self.began
@@ -467,6 +503,27 @@ class Session(Subscriber):
         return record
 
     # Time
+
+    def is_will_due(self, now: float) -> bool:
+        """Whether its client is gone, and has been for longer than the will's delay.
+
+        Of a frozen session another node decides that, as soon as it has it.
+        """
+        will = self.will
+        return will is not None and 0.0 < will.due_at <= now and not self.frozen
+
+    def leaves_will_at_stop(self, now: float) -> bool:
+        """Whether a clean stop of the broker makes the will due.
+
+        The connection ends with it, and a session that is not in the store does, too.  A delay that
+        is not over is the chance of a client to resume its session, also after a restart.
+        """
+        will = self.will
+        if will is None or self.frozen:
+            return False
+        if not self.sid:
+            return True
+        return self.is_will_due(now) or (self.connection is not None and will.delay_s == 0)
 
     def deadline(self) -> float:
         """When fire() has something to do: a delayed will, or the end; 0: never."""
@@ -490,10 +547,10 @@ class Session(Subscriber):
         """Delayed will and session expiry; the earlier deadline of those that are left."""
         if self.connection is not None or self.frozen:
             return 0.0
-        if self.will is not None and self.will.due_at and self.will.due_at <= now:
+        if self.is_will_due(now):
             self.hub.publish_will(self)
         if self.ends_at and self.ends_at <= now:
-            self.hub.stats.sessions_expired += 1
+            self.hub.events.session_expired(self.principal)
             self.hub.end_session(self)
             return 0.0
         return self.deadline()

@@ -44,8 +44,13 @@ class Group:
     def leave(self, session: "Subscriber") -> None:
         self.members = [member for member in self.members if member.session is not session]
 
-    def choose(self, besides: "Subscriber | None" = None) -> "Subscription | None":
-        """Whose turn it is: the next ready member, else the next live one, else the next."""
+    def choose(
+        self, besides: "Subscriber | None", denied: "set[Subscriber] | None"
+    ) -> "Subscription | None":
+        """Whose turn it is: the next ready member, else the next live one, else the next.
+
+        Neither `besides` nor one of those that may not receive the message.
+        """
         count = len(self.members)
         live: Subscription | None = None
         away: Subscription | None = None
@@ -53,7 +58,7 @@ class Group:
             index = (self.turn + step) % count
             member = self.members[index]
             session = member.session
-            if session is besides:
+            if session is besides or (denied is not None and session in denied):
                 continue
             if not session.is_connected():
                 if away is None:

@@ -1,17 +1,27 @@
-"""Counters: plain integers that the core adds to and the stats side reads."""
+"""Counters: plain integers that the core adds to and the stats side reads.
+
+What is an event is counted by hearing of it: Stats is a sink.  What happens to messages and bytes
+is counted where it happens.
+"""
+
+from mhub.core import events
 
 
 class Stats:
     def __init__(self) -> None:
         self.connections_accepted = 0
-        self.connections_refused = 0  # by CONNACK
+        self.connections_refused = 0  # by CONNACK, or for want of a CONNECT
+        self.sessions_refused = 0  # by CONNACK, as there were enough
         self.connections_rejected = 0  # before MQTT: limits, strangers on the port
+        self.accept_failures = 0  # the system gave a listener no connection
         self.clients_maximum = 0
-        self.sessions_taken_over = 0
         self.clients_kicked = 0  # by an operator
+        self.sessions_taken_over = 0
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
+        self.authentication_timeouts = 0  # an authenticator did not answer
         self.protocol_errors = 0
+        self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0
         self.bytes_sent = 0
         self.packets_received = 0
@@ -21,18 +31,39 @@ class Stats:
         self.publish_bytes_received = 0
         self.publish_bytes_sent = 0
         self.publish_refused = 0  # not authorized
+        self.publish_refused_size = 0  # the payload was longer than the listener allows
         self.publish_refused_peer = 0  # the queue for a peer was at its bound
         self.dropped_queue_full = 0  # a session's queue was at its bound
         self.dropped_offline = 0  # QoS 0 for a session without connection
         self.dropped_expired = 0  # message expiry
         self.dropped_too_large = 0  # larger than the client takes
+        self.dropped_unmounted = 0  # from before its session had another mount point
         self.dropped_retained_full = 0  # the retained messages were at their bound
         self.store_behind = 0  # how often publishers had to wait for the store
         self.store_failures = 0  # how often the store did not take a batch
         self.store_commits = 0
         self.subscriptions_refused = 0
+        self.subscriptions_refused_patterns = 0  # of these: too many patterns of wildcards
         self.wills_published = 0
         self.route_cache_misses = 0
+        self.defects = 0  # of ours, that came to light
+
+    def emit(self, event: events.Event) -> None:
+        kind = event.kind
+        if kind == events.REFUSED:
+            self.connections_refused += 1
+        elif kind == events.REJECTED or kind == events.STRANGER:
+            self.connections_rejected += 1
+        elif kind == events.ACCEPT_FAILED:
+            self.accept_failures += 1
+        elif kind == events.TAKEN_OVER:
+            self.sessions_taken_over += 1
+        elif kind == events.KICKED:
+            self.clients_kicked += 1
+        elif kind == events.SESSION_EXPIRED:
+            self.sessions_expired += 1
+        elif kind == events.CRASHED:
+            self.defects += 1
 
 
 class PeerStats:

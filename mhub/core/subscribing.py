@@ -2,11 +2,15 @@
 
 from typing import TYPE_CHECKING
 
+from mhub.core import events
 from mhub.core.connection import Connection
 from mhub.core.delivery import Subscription
+from mhub.core.journal import subscription_record
+from mhub.core.namespace import Namespace, mounted
+from mhub.core.records import SubscriptionRecord
 from mhub.core.redistribution import redistribute
 from mhub.core.session import Session
-from mhub.wire import encode, properties, reasons
+from mhub.wire import encode, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, Request, Subscribe, Unsubscribe
 from mhub.wire.topics import check_filter, has_wildcard, split_share
@@ -27,6 +31,7 @@ class Subscribing:
             self._check(request)
         for request in packet.requests:
             group, topic_filter = split_share(request.topic_filter)
+            topic_filter = mounted(connection.namespace, topic_filter)
             code = self._refusal(connection, session, request, group, topic_filter)
             if code:
                 self.hub.stats.subscriptions_refused += 1
@@ -68,7 +73,7 @@ class Subscribing:
         group: str,
         topic_filter: str,
     ) -> int:
-        """Why a subscription is not possible, 0 if it is."""
+        """Why a subscription to this filter, which is in full, is not possible; 0 if it is."""
         allowed = connection.limits
         if group and not allowed.shared_subscriptions:
             return reasons.SHARED_NOT_SUPPORTED
@@ -80,26 +85,29 @@ class Subscribing:
             and len(session.subscriptions) >= allowed.max_subscriptions
         ):
             return reasons.QUOTA_EXCEEDED
+        if self.hub.router.refuses(allowed.mount_point + topic_filter):
+            self.hub.stats.subscriptions_refused_patterns += 1
+            return reasons.QUOTA_EXCEEDED
         authorizer = self.hub.authorizer
-        return 0 if authorizer is None else authorizer.subscribe(connection, topic_filter)
+        if authorizer is None:
+            return 0
+        reason = authorizer.subscribe(connection.principal, topic_filter, request.qos, group)
+        if reason:
+            self.hub.events.denied(connection, events.SUBSCRIBE, topic_filter, reason)
+        return reason
 
     def _add(
         self, connection: Connection, session: Session, request: Request, identifier: int
     ) -> Subscription:
-        group, topic_filter = split_share(request.topic_filter)
-        subscription = Subscription(session, connection.limits.mount_point + topic_filter, group)
-        subscription.qos = min(request.qos, connection.limits.max_qos)
-        subscription.no_local = request.no_local
-        subscription.retain_as_published = request.retain_as_published
-        subscription.lasting = subscription.qos > 0 and session.expiry_s > 0
-        if identifier:
-            subscription.ids = properties.number(properties.SUBSCRIPTION_ID, identifier)
-        if group:
-            session.shares = True
-        session.subscriptions[request.topic_filter] = subscription
+        record = SubscriptionRecord(session.sid, request.topic_filter)
+        record.qos = min(request.qos, connection.limits.max_qos)
+        record.no_local = request.no_local
+        record.retain_as_published = request.retain_as_published
+        record.identifier = identifier
+        subscription = session.put_subscription(record)
         self.hub.router.add(subscription)
         if session.sid:
-            self.hub.require_journal().subscribed(request.topic_filter, subscription)
+            self.hub.require_journal().subscribed(record)
         return subscription
 
     def unsubscribe(self, connection: Connection, session: Session, packet: Unsubscribe) -> None:
@@ -117,3 +125,17 @@ class Subscribing:
                 redistribute(session, subscription.group, False)
         reply = encode.unsuback(packet.pid, bytes(codes), connection.version)
         connection.send_when_durable(reply, self.hub.mark(session), None)
+
+
+def remount(session: Session, namespace: Namespace | None) -> None:
+    """A session comes back with another mount point: its subscriptions follow it there.
+
+    The store has them as the client wrote them, and the mount point with the session.
+    """
+    hub = session.hub
+    session.namespace = namespace
+    for name, before in list(session.subscriptions.items()):
+        hub.router.remove(before)
+        if before.group is not None:
+            redistribute(session, before.group, False)
+        hub.router.add(session.put_subscription(subscription_record(session.sid, name, before)))

@@ -64,6 +64,7 @@ class SysTopics:
             + stats.dropped_offline
             + stats.dropped_expired
             + stats.dropped_too_large
+            + stats.dropped_unmounted
         )
         return {
             "version": "mhub " + self.version,
@@ -85,23 +86,31 @@ class SysTopics:
             "retained messages/count": str(len(hub.retained)),
             "store/messages/bytes": str(hub.retained.size_bytes),
             "subscriptions/count": str(hub.router.subscriptions),
+            "subscriptions/refused": str(stats.subscriptions_refused),
+            "subscriptions/refused_patterns": str(stats.subscriptions_refused_patterns),
             "shared_subscriptions/count": str(hub.router.shared_subscriptions),
             "dropped/queue_full": str(stats.dropped_queue_full),
             "dropped/offline": str(stats.dropped_offline),
             "dropped/expired": str(stats.dropped_expired),
             "dropped/too_large": str(stats.dropped_too_large),
+            "dropped/unmounted": str(stats.dropped_unmounted),
             "dropped/retained_full": str(stats.dropped_retained_full),
+            "refused/message_size": str(stats.publish_refused_size),
             "store/state": hub.storage.state,
             "store/pending": str(hub.journal.pending_bytes() if hub.journal is not None else 0),
             "store/commits": str(stats.store_commits),
             "store/failures": str(stats.store_failures),
             "store/behind": str(stats.store_behind),
             "queued/bytes": str(hub.queues.size_bytes),
+            "partial/bytes": str(hub.partials.size_bytes),
+            "connections/partial_full": str(stats.disconnected_partial),
             "connections/accepted": str(stats.connections_accepted),
             "connections/refused": str(stats.connections_refused),
+            "connections/refused/sessions": str(stats.sessions_refused),
             "connections/rejected": str(stats.connections_rejected),
             "connections/kicked": str(stats.clients_kicked),
             "connections/keepalive_timeouts": str(stats.keepalive_timeouts),
+            "connections/authentication_timeouts": str(stats.authentication_timeouts),
             "connections/protocol_errors": str(stats.protocol_errors),
         }
 

@@ -6,7 +6,7 @@ tls         certificates and contexts, reloaded while running
 handshake   the HTTP upgrade of a WebSocket
 sniff       what a stranger on an MQTT port speaks
 listen      listening sockets as the configuration wants them
-report      what is logged about connections
+strangers   what is said of one, with the listener that it may want
 service     all of it as a Twisted service: the reactor's side of `loop`, start and stop
 
 socket -> Link.readable -> [ProxyLayer -> TlsLayer -> WebSocketLayer ->] Connection.receive

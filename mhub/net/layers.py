@@ -13,6 +13,7 @@ from OpenSSL import SSL
 from OpenSSL._util import ffi, lib
 
 from mhub.core.connection import Connection
+from mhub.core.principal import CERTIFICATE, Certificate
 from mhub.net.handshake import Accepted, Handshake, Refused
 from mhub.net.loop import LayerEnd
 from mhub.net.tls import TlsContexts
@@ -59,9 +60,11 @@ class ProxyLayer:
         if header is None or not header.host:
             return
         host = f"[{header.host}]" if ":" in header.host else header.host
-        connection.peer = f"{host}:{header.port}" if header.port else host
+        principal = connection.principal
+        principal.address = f"{host}:{header.port}" if header.port else host
         if header.common_name:
-            connection.identity = header.common_name
+            principal.certificate = Certificate(header.common_name)
+            principal.prove(header.common_name, CERTIFICATE)
 
 
 class TlsLayer:
@@ -159,8 +162,15 @@ class TlsLayer:
         return self._drain()
 
     def introduce(self, connection: Connection) -> None:
-        if self._identity == "cn" or self._identity == "subject":
-            connection.identity = self._contexts.identity(self._tls, self._identity)
+        certificate = self._contexts.client_certificate(self._tls)
+        if certificate is None:
+            return
+        principal = connection.principal
+        principal.certificate = certificate
+        if self._identity == "cn":
+            principal.prove(certificate.common_name, CERTIFICATE)
+        elif self._identity == "subject":
+            principal.prove(certificate.subject, CERTIFICATE)
 
     def _drain(self) -> bytes:
         size = lib.BIO_read(self._outgoing, _BUFFER, TLS_CHUNK)

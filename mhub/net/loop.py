@@ -21,6 +21,7 @@ from typing import Final, Protocol
 from mhub.core.connection import NEW, Connection
 from mhub.core.hub import Hub
 from mhub.core.limits import Limits
+from mhub.wire.decode import may_be_connect
 
 READ_SIZE: Final = 64 * 1024
 EVENTS_PER_TURN: Final = 256
@@ -68,16 +69,6 @@ class Layer(Protocol):
 
     def introduce(self, connection: Connection) -> None:
         """Tell the connection what is known of the peer, before its first byte."""
-
-
-class Reporter(Protocol):
-    """Who writes down what happened to connections before they spoke MQTT."""
-
-    def stranger(self, acceptor: "Acceptor", peer: str, data: bytes) -> None: ...
-
-    def rejected(self, acceptor: "Acceptor", peer: str, text: str) -> None: ...
-
-    def accept_failed(self, acceptor: "Acceptor", text: str) -> None: ...
 
 
 class Acceptor:
@@ -130,7 +121,11 @@ class Link:
             return  # it has not heard our last words yet
         elif self.layers is not None:
             self._climb(data, now)
-        elif self.connection.state == NEW and data[0] != 0x10 and self.connection.partial is None:
+        elif (
+            self.connection.state == NEW
+            and not may_be_connect(data[0])
+            and self.connection.partial is None
+        ):
             self._stranger(data)
         else:
             self.connection.receive(data, now)
@@ -161,7 +156,7 @@ class Link:
         """Bytes that have passed all layers, to the core."""
         connection = self.connection
         if connection.state == NEW and connection.partial is None:
-            if data[0] != 0x10:
+            if not may_be_connect(data[0]):
                 self._stranger(data)
                 return
             if self.layers is not None:
@@ -171,8 +166,8 @@ class Link:
 
     def _stranger(self, data: bytes) -> None:
         loop = self.loop
-        loop.hub.stats.connections_rejected += 1
-        loop.reporter.stranger(self.acceptor, self.connection.peer, data)
+        text = loop.describe_stranger(data)
+        loop.hub.events.stranger(self.acceptor.name, self.connection.principal.address, text)
         self.closing = True
         self.connection.lost("")
         self._drop()
@@ -180,8 +175,9 @@ class Link:
     def _end(self, text: str) -> None:
         """A layer does not go on."""
         if self.connection.state == NEW and text:
-            self.loop.hub.stats.connections_rejected += 1
-            self.loop.reporter.rejected(self.acceptor, self.connection.peer, text)
+            self.loop.hub.events.rejected(
+                self.acceptor.name, self.connection.principal.address, text
+            )
         self.connection.lost(text)
         self.close(True)
 
@@ -315,10 +311,12 @@ class Link:
 
 
 class Loop:
-    def __init__(self, hub: Hub, reporter: Reporter, clock: Callable[[], float]) -> None:
+    def __init__(
+        self, hub: Hub, clock: Callable[[], float], describe_stranger: Callable[[bytes], str]
+    ) -> None:
         self.hub = hub
-        self.reporter = reporter
         self.clock = clock
+        self.describe_stranger = describe_stranger  # what came, which is not MQTT, for people
         self.epoll = select.epoll()
         # Connections without a CONNECT yet are apart, and only a few of them are served in a turn:
         # a storm of handshakes, TLS above all, must not stand before the messages of the others.
@@ -445,21 +443,22 @@ class Loop:
             self._welcome(acceptor, sock, _show(address), now)
 
     def _welcome(self, acceptor: Acceptor, sock: socket.socket, peer: str, now: float) -> None:
-        stats = self.hub.stats
-        if (acceptor.max_connections and acceptor.connections >= acceptor.max_connections) or (
-            self.max_connections and len(self.links) >= self.max_connections
-        ):
+        limit = ""
+        if acceptor.max_connections and acceptor.connections >= acceptor.max_connections:
+            limit = "listeners.max_connections"
+        elif self.max_connections and len(self.links) >= self.max_connections:
+            limit = "limits.max_connections"
+        if limit:
             sock.close()
-            stats.connections_rejected += 1
-            self.reporter.rejected(acceptor, peer, "the limit of connections is reached")
+            self.hub.events.rejected(
+                acceptor.name, peer, "the limit of connections is reached", limit
+            )
             return
-        stats.connections_accepted += 1
+        self.hub.stats.connections_accepted += 1
         acceptor.connections += 1
         sock.setblocking(False)
         link = Link(self, acceptor, sock, peer)
-        link.connection = Connection(self.hub, link, acceptor.limits, now)
-        link.connection.peer = peer
-        link.connection.listener = acceptor.name
+        link.connection = Connection(self.hub, link, acceptor.limits, now, peer, acceptor.name)
         if acceptor.layers is not None:
             link.layers = acceptor.layers()
         self.links[link.fd] = link
@@ -469,7 +468,7 @@ class Loop:
         acceptor.resume_at = now + ACCEPT_PAUSE_S
         self.epoll.unregister(acceptor.listener.fileno())
         self.paused.append(acceptor)
-        self.reporter.accept_failed(acceptor, text)
+        self.hub.events.accept_failed(acceptor.name, text)
 
     def tick(self) -> None:
         """A few times a second."""

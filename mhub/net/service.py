@@ -9,7 +9,7 @@ wake-up costs (docs/performance.md).  A reactor without an epoll of its own gets
 """
 
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +27,7 @@ from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
 from mhub.net.listen import acceptor
 from mhub.net.loop import Acceptor, Loop
-from mhub.net.report import Report
+from mhub.net.strangers import Strangers
 from mhub.net.tls import TlsContexts, TlsError
 from mhub.operations.contract import ListenerStatus
 
@@ -56,6 +56,10 @@ class Turns:
             finally:
                 if not self._loop.epoll.closed:
                     self._reactor.addReader(self)
+                    # The reactor was let go on in the midst of it.  No socket need have anything to
+                    # read: what was put off would wait for the next tick.
+                    if self._loop.hub.unfinished:
+                        self.go_on_soon()
         elif self._loop.turn():
             self.go_on_soon()
 
@@ -105,16 +109,15 @@ class NetService(Service):
         self,
         settings: Settings,
         hub: Hub,
-        report: Report,
         reactor: Any,
         clock: Callable[[], float],
     ) -> None:
         self._settings = settings
         self._hub = hub
-        self._report = report
+        self._strangers = Strangers(settings.listeners)
         self._reactor = reactor
         self._log = logger("net")
-        self.loop = Loop(hub, report, clock)
+        self.loop = Loop(hub, clock, self._strangers.describe)
         self.loop.max_connections = settings.broker.max_connections
         self.loop.accepts_per_turn = settings.net.accepts_per_turn
         self._turns = Turns(self.loop, reactor)
@@ -135,6 +138,7 @@ class NetService(Service):
     def open(self) -> None:
         """Let clients in."""
         opened: list[ListenerSettings] = []
+        self._hub.publish_due_wills(self.loop.clock())
         self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
         self._reactor.addReader(self._turns)
         for listener, bound in self._bound:
@@ -145,7 +149,7 @@ class NetService(Service):
             self._log.info(
                 "listening on {address} ({name})", address=listener.address, name=listener.name
             )
-        self._report.listeners = opened
+        self._strangers.listeners = opened
         self.is_open = True
 
     def listeners(self) -> list[ListenerStatus]:
@@ -155,7 +159,7 @@ class NetService(Service):
             ListenerStatus(
                 settings.name, settings.address, bound.connections, bound.max_connections
             )
-            for settings in (self._report.listeners if self.is_open else ())
+            for settings in (self._strangers.listeners if self.is_open else ())
             if (bound := acceptors.get(settings.name)) is not None
         ]
 
@@ -172,11 +176,15 @@ class NetService(Service):
         self.loop.tick()
         self.wake()
 
-    def reload_certificates(self) -> None:
-        """Read all certificates again; connections that are there stay as they are."""
+    def reload_certificates(self, listeners: Sequence[ListenerSettings]) -> None:
+        """Read all certificates again; connections that are there stay as they are.
+
+        `listeners` are those of this service, whose certificates may be in other files now.
+        """
+        wanted = {listener.name: listener.tls for listener in listeners}
         for name, tls in self._tls.items():
             try:
-                tls.reload()
+                tls.reload(wanted.get(name))
             except TlsError as error:
                 self._log.error(
                     "{name}: certificates not reloaded: {error}", name=name, error=error

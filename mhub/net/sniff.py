@@ -1,18 +1,20 @@
 """What came to a plain MQTT port, when it is not an MQTT CONNECT.
 
 The first byte of a connection decides: a client has to begin with CONNECT [MQTT-3.1.0-1], and that
-is 0x10.  Everything else is put into words here for the line in the log, and into a kind, so that
-the line can name the listener to use instead.  More bytes make the words better, never the verdict.
+is 0x10, with any flags in MQTT 3.1.  Everything else is put into words here for the line in the
+log, and into a kind, so that the line can name the listener to use instead.  More bytes make the
+words better, never the verdict.
 """
 
 from typing import Final
+
+from mhub.wire.decode import may_be_connect
 
 TLS: Final = "tls"
 HTTP: Final = "http"
 PROXY: Final = "proxy"
 OTHER: Final = "other"
 
-_CONNECT: Final = 0x10
 _SHOWN: Final = 16
 
 _HTTP_METHODS: Final = (
@@ -84,7 +86,7 @@ def kind(data: bytes) -> str:
 
 
 def _look(data: bytes) -> tuple[str, str] | None:
-    if not data or data[0] == _CONNECT:
+    if not data or may_be_connect(data[0]):
         return None
     return _tls(data) or _known(data) or _http(data) or _redis(data) or _mqtt(data) or _bytes(data)
 

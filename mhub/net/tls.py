@@ -11,6 +11,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
 
 from cryptography import x509
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, ed448, ed25519, rsa
 from cryptography.hazmat.primitives.asymmetric.types import PublicKeyTypes
 from cryptography.hazmat.primitives.serialization import (
@@ -24,6 +26,7 @@ from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from mhub.config import TlsSettings
+from mhub.core.principal import Certificate
 
 FORWARD_SECRET: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """The default for TLS 1.2: a key stolen tomorrow does not open what was recorded today."""
@@ -34,6 +37,7 @@ _VERIFY: Final = {
     "optional": SSL.VERIFY_PEER,
     "required": SSL.VERIFY_PEER | SSL.VERIFY_FAIL_IF_NO_PEER_CERT,
 }
+_NO_AUTO_CHAIN: Final = 0x8  # pyOpenSSL has no name for it
 _CRL: Final = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----", re.DOTALL)
 
 _SigningKey = (
@@ -73,25 +77,27 @@ class TlsContexts:
         return SSL.Connection(self._current.default, None)
 
     @staticmethod
-    def identity(connection: SSL.Connection, how: str) -> str:
-        """Who the client is by its verified certificate; "" if it has none or it says nothing.
+    def client_certificate(connection: SSL.Connection) -> Certificate | None:
+        """The client's verified certificate, if it has one.
 
-        A certificate with two common names says nothing: whoever checks it elsewhere may have
-        looked at the other one.  The subject is written as RFC 4514 has it, `CN=pump,O=Works`.
+        One with two common names has none here: whoever checks it elsewhere may have looked at the
+        other one.
         """
         try:
-            certificate = connection.get_peer_certificate(as_cryptography=True)
-            if certificate is None:
-                return ""
-            if how == "subject":
-                name = certificate.subject.rfc4514_string()
-            else:
-                names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-                name = str(names[0].value) if len(names) == 1 else ""
+            found = connection.get_peer_certificate(as_cryptography=True)
+            if found is None:
+                return None
+            subject = found.subject.rfc4514_string()
+            names = found.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
+            common_name = str(names[0].value) if len(names) == 1 else ""
+            fingerprint = found.fingerprint(hashes.SHA256()).hex()
+            expires_at = found.not_valid_after_utc.timestamp()
         except ValueError:
             # OpenSSL reads certificates that the stricter parser does not.
-            return ""
-        return "" if "\0" in name else name
+            return None
+        # What cannot be a User Name of MQTT cannot be a user here.
+        common_name, subject = ("" if "\0" in text else text for text in (common_name, subject))
+        return Certificate(common_name, subject, fingerprint, expires_at)
 
 
 class _ContextSet:
@@ -145,14 +151,17 @@ class _Recipe:
     def __init__(self, settings: TlsSettings, alpn: list[bytes]) -> None:
         self._settings = settings
         self._alpn = alpn
+        self._known: list[x509.Certificate] = []  # what may be needed to complete a chain
         self._authorities: list[x509.Certificate] = []
         self._revoked: list[x509.CertificateRevocationList] = []
+        if settings.ca:
+            self._known = _read(settings.ca, "certificates", x509.load_pem_x509_certificates)
         if settings.client_certificate != "none":
             if not settings.ca:
                 raise TlsError(
                     f"ca: missing, client certificates are {settings.client_certificate}"
                 )
-            self._authorities = _read(settings.ca, "certificates", x509.load_pem_x509_certificates)
+            self._authorities = self._known
             if settings.crl:
                 self._revoked = _read(settings.crl, "revocation lists", _revocations)
 
@@ -166,7 +175,7 @@ class _Recipe:
             raise TlsError(f"{key}: not the key of the first certificate in {certificate}")
         try:
             context.use_certificate(chain[0])
-            for issuer in chain[1:]:
+            for issuer in chain[1:] + _issuers(chain[-1], self._known):
                 context.add_extra_chain_cert(issuer)
             context.use_privatekey(private)
         except SSL.Error as error:
@@ -180,7 +189,8 @@ class _Recipe:
             SSL.OP_NO_COMPRESSION | SSL.OP_NO_RENEGOTIATION | SSL.OP_CIPHER_SERVER_PREFERENCE
         )
         # An idle connection gives its buffers back: 26 KiB of memory each instead of 58.
-        context.set_mode(SSL.MODE_RELEASE_BUFFERS)
+        # And what is shown of a chain is for make() to say, not for what clients are checked by.
+        context.set_mode(SSL.MODE_RELEASE_BUFFERS | _NO_AUTO_CHAIN)
         try:
             context.set_cipher_list((settings.ciphers or FORWARD_SECRET).encode())
         except SSL.Error as error:
@@ -231,6 +241,33 @@ def _read(path: str, what: str, parse: Callable[[bytes], list[T]]) -> list[T]:
     if not found:
         raise TlsError(f"{path}: no {what} in PEM form")
     return found
+
+
+def _issuers(
+    certificate: x509.Certificate, known: list[x509.Certificate]
+) -> list[x509.Certificate]:
+    """The authorities above a certificate, as far as they are known, without the root.
+
+    Clients have the root, or they do not believe it.
+    """
+    found: list[x509.Certificate] = []
+    while len(found) <= len(known):  # two that have signed each other are no chain
+        above = next((each for each in known if _has_issued(each, certificate)), None)
+        if above is None or above.subject == above.issuer:
+            break
+        found.append(above)
+        certificate = above
+    return found
+
+
+def _has_issued(authority: x509.Certificate, certificate: x509.Certificate) -> bool:
+    if certificate.issuer != authority.subject or certificate == authority:
+        return False
+    try:
+        certificate.verify_directly_issued_by(authority)
+    except (InvalidSignature, ValueError, TypeError):  # another one of that name, or a strange key
+        return False
+    return True
 
 
 def _content(path: str) -> bytes:

@@ -15,6 +15,7 @@ from typing import Final
 
 from mhub.core.hub import Hub
 from mhub.core.limits import NEVER
+from mhub.core.principal import Principal
 from mhub.core.session import Session
 from mhub.operations.contract import (
     BadArgument,
@@ -42,7 +43,7 @@ class Wanted:
 
     match: str = ""  # a pattern with * and ? for the client id
     listener: str = ""
-    username: str = ""
+    user: str = ""  # proved or claimed
     state: str = ""  # "connected" or "offline"
 
     def test(self) -> Callable[[Session], bool] | None:
@@ -57,8 +58,8 @@ class Wanted:
         def fits(session: Session) -> bool:
             return (
                 (is_connected is None or session.is_connected() == is_connected)
-                and (not self.listener or session.listener == self.listener)
-                and (not self.username or session.username == self.username)
+                and (not self.listener or session.principal.listener == self.listener)
+                and (not self.user or self.user in users_of(session.principal))
                 and (pattern is None or pattern(session.client_id) is not None)
             )
 
@@ -66,6 +67,11 @@ class Wanted:
 
 
 ALL: Final = Wanted()
+
+
+def users_of(principal: Principal) -> tuple[str, str]:
+    """The one that it has proved to be, and the one that it says."""
+    return principal.user, principal.claimed_user
 
 
 class Search:
@@ -139,15 +145,17 @@ class Moment:
 
 def summary(session: Session, moment: Moment) -> ClientSummary:
     connection = session.connection
+    principal = session.principal
     queue = session.queue
     state = "migrating" if session.frozen else "offline" if connection is None else "connected"
     since = None if connection is None else connection.connected_at
     return ClientSummary(
         client_id=session.client_id,
-        username=session.username,
+        user=principal.user,
+        claimed_user=principal.claimed_user,
         state=state,
-        listener=session.listener,
-        address=None if connection is None else connection.peer,
+        listener=principal.listener,
+        address=principal.address,
         version=None if connection is None else VERSION_NAMES[connection.version],
         connected_at=None if since is None else moment.time_of(since),
         connected_s=None if since is None else round(moment.now - since, 3),

@@ -113,10 +113,11 @@ class Status:
 @dataclass(frozen=True)
 class ClientSummary:
     client_id: str
-    username: str
+    user: str  # proved
+    claimed_user: str  # the User Name in CONNECT, which may not be
     state: str  # "connected", "offline", "migrating"
     listener: str  # of an offline one: where it was last
-    address: str | None
+    address: str  # the same
     version: str | None  # of MQTT
     connected_at: float | None
     connected_s: float | None

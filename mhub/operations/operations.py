@@ -126,7 +126,7 @@ class Operations:
         self,
         match: str = "",
         listener: str = "",
-        username: str = "",
+        user: str = "",
         state: str = "",
         after: str = "",
         limit: int = MOST,
@@ -135,7 +135,7 @@ class Operations:
 
         `match` is a pattern with * and ? for client ids, `state` is "connected" or "offline".
         """
-        wanted = Wanted(match, listener, username, state)
+        wanted = Wanted(match, listener, user, state)
         slices = Slices(self._clock, self._pause)
         return await clients.page(self._hub, wanted, after, limit, slices, self._moment())
 

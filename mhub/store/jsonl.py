@@ -1,6 +1,6 @@
 """The contents of a store as lines of JSON, both ways.
 
-    {"mhub": "store", "schema": 3}
+    {"mhub": "store", "schema": 4}
     {"kind": "session", "sid": 1, "client_id": "pump-7", "expiry_s": 3600}
     {"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}
     {"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}

@@ -27,6 +27,25 @@ def make_store(settings: Settings, reactor: Any) -> Store:
     return make_shared(settings, reactor)
 
 
+def fault_of(settings: Settings) -> str:
+    """What keeps the store from ever being opened here, behind its key; "" if nothing is known.
+
+    Nothing is opened: a Redis server is not asked.
+    """
+    store = settings.store
+    if store.kind == "sqlite":
+        from mhub.store.sqlite_access import fault_at
+
+        fault = fault_at(store.path)
+        return f"store.path: {fault}" if fault else ""
+    if store.kind == "redis":
+        try:
+            _redis_options(store.redis, "")
+        except StoreBroken as error:
+            return str(error)
+    return ""
+
+
 def make_shared(
     settings: Settings,
     reactor: Any,
@@ -47,7 +66,7 @@ def _redis_options(redis: RedisSettings, node: str) -> "RedisOptions":
         if error.name != "txredisapi":
             raise
         raise StoreBroken(
-            "store.kind = \"redis\" needs txredisapi: pip install 'mhub[redis]'"
+            'store.kind = "redis" needs the package txredisapi: pip install txredisapi'
         ) from error
 
     return RedisOptions(

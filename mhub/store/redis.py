@@ -4,7 +4,7 @@
     mhub:owner        text   which broker has it; goes `lease_s` after that one was killed
     mhub:sessions     set    all sids
     mhub:ending       set    sids of sessions that have ended and had much; a rest is still there
-    mhub:s:SID        hash   a session: client_id, username, …; queued_bytes; `sub NAME`: options
+    mhub:s:SID        hash   a session: client_id, principal, …; queued_bytes; `sub NAME`: options
     mhub:q:SID        zset   what waits for it: heads by seq; see mhub.store.redis_records
     mhub:b:SID        hash   seq -> message of what waits, where it is for this session alone
     mhub:i:SID        hash   what is in flight to it: seq -> head, with a message of its own

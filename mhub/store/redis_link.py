@@ -13,7 +13,7 @@ from OpenSSL import SSL, crypto
 from service_identity import VerificationError
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock, TimeoutError
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
-from twisted.internet.error import ConnectError
+from twisted.internet.error import ConnectError, ConnectingCancelledError
 from twisted.internet.protocol import Factory
 from twisted.internet.ssl import (
     Certificate,
@@ -190,6 +190,8 @@ class RedisLink:
             raise StoreBroken(f"{self.name}: TLS: {error}") from None
         try:
             connection: _Connection = await endpoint.connect(self._factory)
+        except ConnectingCancelledError:
+            raise CancelledError from None  # by which callers, and addTimeout(), know it
         except (ConnectError, OSError) as error:
             raise StoreError(f"{self.name}: cannot connect to {host}: {error}") from None
         self._connections.add(connection)

@@ -11,6 +11,7 @@ from typing import Final
 
 from mhub.core.records import Batch, Contents, MessageRecord, Row
 from mhub.store.contract import StoreBroken, StoreError
+from mhub.store.sqlite_access import fault_at
 from mhub.store.sqlite_check import problems
 from mhub.store.sqlite_errors import explained
 from mhub.store.sqlite_file import check_version, close_database, locked, look, make, upgrade
@@ -49,11 +50,14 @@ class Database:
         self._untidied = 0
 
     def open(self, now: float) -> Contents:
+        fault = fault_at(self.path)
+        if fault:
+            raise StoreBroken(fault)
         directory = os.path.dirname(self.path)
         os.makedirs(directory, mode=0o700, exist_ok=True)
         self._lock = locked(self.path)
         if os.path.exists(self.path) and os.path.getsize(self.path):
-            look(self.path)
+            look(self.path)  # once more: it may have come meanwhile
         else:
             make(self.path)
         self._connect()

@@ -1,5 +1,6 @@
 """What SQLite and the system say when something fails, as what a person can do about it."""
 
+import errno
 import sqlite3
 from typing import Final
 
@@ -15,6 +16,18 @@ _ADVICE: Final = {
 }
 
 
+_FOR_GOOD: Final = (
+    errno.EACCES,
+    errno.EPERM,
+    errno.EROFS,
+    errno.ENOTDIR,
+    errno.EISDIR,
+    errno.ELOOP,
+    errno.ENAMETOOLONG,
+)
+"""What trying again does not help against; unlike a full disk, or too many open files."""
+
+
 def explained(error: Exception, path: str) -> Exception:
     """The error for the caller; one that is not of SQLite or the system stays as it is."""
     if isinstance(error, sqlite3.Error):
@@ -27,5 +40,6 @@ def explained(error: Exception, path: str) -> Exception:
             )
         return StoreError(f"{path}: {advice} ({error})" if advice else f"{path}: {error}")
     if isinstance(error, OSError):
-        return StoreError(f"{error.filename or path}: {error.strerror or error}")
+        kind = StoreBroken if error.errno in _FOR_GOOD else StoreError
+        return kind(f"{error.filename or path}: {error.strerror or error}")
     return error

@@ -5,8 +5,8 @@
               reads no more from publishers once much is pending
     close()   at the end: what is pending still goes to the store, for a bounded time
 
-A failure shows in the log (the first one, then once a minute), in `$SYS/broker/store/state`, and in
-the hub's counters.
+A failure is an event of the hub (the first one, each one for another reason, then once a minute),
+and shows in `$SYS/broker/store/state` and in the hub's counters.
 """
 
 from collections.abc import AsyncGenerator, Callable, Coroutine
@@ -56,6 +56,7 @@ class StoreWriter:
         self._given_up = False
         self._rests: set[Deferred[None]] = set()  # waits before another try; a load has its own
         self._failing_since = 0.0
+        self._failure = ""  # why it failed last
         self._reminded_at = 0.0
 
     async def open(
@@ -158,30 +159,18 @@ class StoreWriter:
         now = self._clock()
         hub.stats.store_failures += 1
         hub.storage.state = f"failing: {text}"
-        if not self._failing_since:
+        is_first = not self._failing_since
+        if is_first:
             self._failing_since = now
-            self._log.error(
-                "the store fails, nothing is acknowledged that it would have to keep: {text}"
-                if self._hub.journal is not None
-                else "waiting for the store: {text}",
-                text=text,
-            )
-        elif now - self._reminded_at < REMIND_S:
+        elif text == self._failure and now - self._reminded_at < REMIND_S:
             return
-        else:
-            self._log.error(
-                "the store still fails, since {since:.0f} s: {text}",
-                since=now - self._failing_since,
-                text=text,
-            )
+        self._failure = text
         self._reminded_at = now
+        hub.events.store_failed(text, hub.journal is not None, is_first, now - self._failing_since)
 
     def _worked(self) -> None:
         if self._failing_since:
-            self._log.info(
-                "the store works again, after {since:.0f} s",
-                since=self._clock() - self._failing_since,
-            )
+            self._hub.events.store_recovered(self._clock() - self._failing_since)
             self._failing_since = 0.0
             self._hub.storage.state = "ok"
 

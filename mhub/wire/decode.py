@@ -7,6 +7,7 @@ ProtocolFault: no byte string leads to anything else.
 from mhub.wire import properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import (
+    CONNECT,
     V5,
     V31,
     V311,
@@ -19,6 +20,7 @@ from mhub.wire.packets import (
 )
 from mhub.wire.primitives import malformed, read_data, read_text, read_u8, read_u16
 from mhub.wire.publish import IN_WILL, PublishProperties, read_properties, will
+from mhub.wire.topics import check_filter_form
 
 
 def frame(data: bytes, pos: int, size: int) -> tuple[int, int]:
@@ -41,6 +43,15 @@ def frame(data: bytes, pos: int, size: int) -> tuple[int, int]:
     return 0, 0
 
 
+def may_be_connect(first: int) -> bool:
+    """Whether a connection may begin with this byte.
+
+    MQTT 3.1 has no use for the flags of a CONNECT, and does not ask for zeros.  Only 0x16 is taken:
+    a TLS handshake begins so.
+    """
+    return first >> 4 == CONNECT and first != 0x16
+
+
 def _done(pos: int, end: int) -> None:
     if pos != end:
         raise malformed("the packet is longer than its content")
@@ -50,14 +61,22 @@ def _protocol_error(text: str) -> ProtocolFault:
     return ProtocolFault(reasons.PROTOCOL_ERROR, text)
 
 
-def connect_version(data: bytes, pos: int, end: int) -> tuple[int, int]:
-    """The protocol version of a CONNECT, and the position behind it; 0 for one unknown here."""
+def connect_version(data: bytes, pos: int, end: int) -> tuple[int, bool, int]:
+    """The version of a CONNECT, whether it is spoken here, and the position behind it.
+
+    One that is not is answered in the form of V5, if it is above that, and else of V311.
+    """
     name, pos = read_data(data, pos, end)
     level, pos = read_u8(data, pos, end)
     if name == b"MQTT":
-        return (level if level in (V311, V5) else 0), pos
+        if level == V311 or level == V5:
+            return level, True, pos
+        # Bridges of Mosquitto set the highest bit, and try without it after a 0x01 of 3.1.1.
+        if level > V5 and level != 0x80 | V31 and level != 0x80 | V311:
+            return V5, False, pos
+        return V311, False, pos
     if name == b"MQIsdp":
-        return (level if level == V31 else 0), pos
+        return (V31, True, pos) if level == V31 else (V311, False, pos)
     raise ProtocolFault(  # [MQTT-3.1.2-1]
         reasons.UNSUPPORTED_VERSION, f"protocol name {name[:12]!r} is not MQTT"
     )
@@ -66,7 +85,8 @@ def connect_version(data: bytes, pos: int, end: int) -> tuple[int, int]:
 def connect(data: bytes, pos: int, end: int, version: int) -> Connect:
     """A CONNECT from behind its protocol level."""
     flags, pos = read_u8(data, pos, end)
-    if flags & 1:
+    lenient = version == V31
+    if flags & 1 and not lenient:
         raise malformed("the reserved CONNECT flag is set")  # [MQTT-3.1.2-3]
     packet = Connect(version)
     packet.clean = flags & 0x02 != 0
@@ -78,7 +98,6 @@ def connect(data: bytes, pos: int, end: int, version: int) -> Connect:
     packet.client_id, pos = read_text(data, pos, end)
     pos = _connect_will(packet, flags, data, pos, end)
     # In MQTT 3.1 the packet's length overrules the flags: the strings may be missing.
-    lenient = version == V31
     if flags & 0x80 and not (lenient and pos == end):
         packet.username, pos = read_text(data, pos, end)
     if flags & 0x40:
@@ -92,7 +111,8 @@ def connect(data: bytes, pos: int, end: int, version: int) -> Connect:
 
 def _connect_will(packet: Connect, flags: int, data: bytes, pos: int, end: int) -> int:
     if not flags & 0x04:
-        if flags & 0x38:  # [MQTT-3.1.2-11, MQTT-3.1.2-13]
+        # [MQTT-3.1.2-11, MQTT-3.1.2-13]; MQTT 3.1 disregards them.
+        if flags & 0x38 and packet.version != V31:
             raise malformed("will QoS or will retain without a will")
         return pos
     qos = flags >> 3 & 3
@@ -139,6 +159,8 @@ def subscribe(data: bytes, pos: int, end: int, version: int) -> Subscribe:
     while pos < end:
         topic_filter, pos = read_text(data, pos, end)
         options, pos = read_u8(data, pos, end)
+        if version == V31:
+            options &= 3  # "the upper 6 bits of this byte are not used"
         if options & 3 == 3:
             raise _protocol_error("a subscription asks for QoS 3")
         if options & (0xC0 if version == V5 else 0xFC):  # [MQTT-3.8.3-5]
@@ -158,8 +180,7 @@ def unsubscribe(data: bytes, pos: int, end: int, version: int) -> Unsubscribe:
         _, pos = properties.read(data, pos, end, properties.IN_UNSUBSCRIBE)
     while pos < end:
         topic_filter, pos = read_text(data, pos, end)
-        if not topic_filter:
-            raise _protocol_error("the topic filter is empty")  # [MQTT-4.7.3-1]
+        check_filter_form(topic_filter)
         packet.filters.append(topic_filter)
     if not packet.filters:
         raise _protocol_error("UNSUBSCRIBE without a topic filter")  # [MQTT-3.10.3-2]

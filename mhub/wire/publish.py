@@ -45,6 +45,7 @@ from mhub.wire.reasons import (
     PROTOCOL_ERROR,
     TOPIC_ALIAS_INVALID,
 )
+from mhub.wire.topics import check_name_form
 
 IN_PUBLISH: Final = frozenset(
     {
@@ -115,7 +116,7 @@ def decode(
     qos = first >> 1 & 3
     if qos == 3:
         raise malformed("QoS 3 does not exist")  # [MQTT-3.3.1-4]
-    if qos == 0 and first & 0x08:
+    if qos == 0 and first & 0x08 and version != 3:  # in MQTT 3.1 it has no meaning there
         raise malformed("DUP is set on a QoS 0 message")  # [MQTT-3.3.1-2]
     if pos + 2 > end:
         raise malformed("PUBLISH without a topic name")
@@ -209,10 +210,8 @@ def read_properties(
             _, pos = read_data(data, pos, stop)
         else:
             text, pos = read_text(data, pos, stop)
-            if identifier == RESPONSE_TOPIC and (not text or "+" in text or "#" in text):
-                raise ProtocolFault(  # [MQTT-3.3.2-14]
-                    PROTOCOL_ERROR, "the response topic is empty or holds a wildcard"
-                )
+            if identifier == RESPONSE_TOPIC:  # [MQTT-3.3.2-14]
+                check_name_form(text, "response topic")
     found.raw += data[kept_from:stop]
     return found, stop
 

@@ -1,11 +1,15 @@
 """The rules for topic names and topic filters.
 
 Matching proper is done by the trees in `mhub.core`; here is what may be written at all.
+
+What breaks a rule of MQTT is malformed (0x81), in whichever packet it stands.  0x8F and 0x90 are
+for what is "correctly formed, but not accepted": here, what has too many levels.
 """
 
 from typing import Final
 
 from mhub.wire.errors import ProtocolFault
+from mhub.wire.primitives import malformed
 from mhub.wire.reasons import PROTOCOL_ERROR, TOPIC_FILTER_INVALID, TOPIC_NAME_INVALID
 
 SHARE: Final = "$share/"
@@ -14,12 +18,20 @@ SYS: Final = "$SYS/"
 
 def check_name(topic: str, max_levels: int) -> None:
     """A topic name has no wildcard and is not empty [MQTT-3.3.2-2, MQTT-4.7.0-1, MQTT-4.7.3-1]."""
-    if not topic:
+    if not topic:  # the only name that section 3.3.2.1 calls a Protocol Error
         raise ProtocolFault(PROTOCOL_ERROR, "the topic name is empty")
-    if "+" in topic or "#" in topic:
-        raise ProtocolFault(TOPIC_NAME_INVALID, "the topic name holds a wildcard")
+    if has_wildcard(topic):
+        raise malformed("the topic name holds a wildcard")
     if topic.count("/") >= max_levels:
         raise ProtocolFault(TOPIC_NAME_INVALID, f"the topic has more than {max_levels} levels")
+
+
+def check_name_form(topic: str, what: str) -> None:
+    """The same for names that stand elsewhere than in a PUBLISH, whatever their levels."""
+    if not topic:
+        raise malformed(f"the {what} is empty")
+    if has_wildcard(topic):
+        raise malformed(f"the {what} holds a wildcard")
 
 
 def reserved(topic: str) -> bool:
@@ -31,12 +43,10 @@ def has_wildcard(topic_filter: str) -> bool:
     return "+" in topic_filter or "#" in topic_filter
 
 
-def filter_problem(topic_filter: str, max_levels: int) -> str:
+def filter_problem(topic_filter: str) -> str:
     """What is wrong with a filter, "" if nothing is [MQTT-4.7.1-1, MQTT-4.7.1-2, MQTT-4.7.3-1]."""
     if not topic_filter:
         return "the topic filter is empty"
-    if topic_filter.count("/") >= max_levels:
-        return f"the topic filter has more than {max_levels} levels"
     if has_wildcard(topic_filter):
         levels = topic_filter.split("/")
         last = len(levels) - 1
@@ -48,10 +58,24 @@ def filter_problem(topic_filter: str, max_levels: int) -> str:
     return ""
 
 
-def check_filter(topic_filter: str, max_levels: int) -> None:
-    problem = filter_problem(topic_filter, max_levels)
+def check_filter_form(topic_filter: str) -> None:
+    """A filter, shared or not, whatever its levels."""
+    _, topic_filter = split_share(topic_filter)
+    problem = filter_problem(topic_filter)
     if problem:
-        raise ProtocolFault(TOPIC_FILTER_INVALID, problem)
+        raise malformed(problem)
+
+
+def check_filter(topic_filter: str, max_levels: int) -> None:
+    """A filter without its group."""
+    # First: with very many levels the other check would be long.
+    if topic_filter.count("/") >= max_levels:
+        raise ProtocolFault(
+            TOPIC_FILTER_INVALID, f"the topic filter has more than {max_levels} levels"
+        )
+    problem = filter_problem(topic_filter)
+    if problem:
+        raise malformed(problem)
 
 
 def split_share(topic_filter: str) -> tuple[str, str]:
@@ -60,7 +84,7 @@ def split_share(topic_filter: str) -> tuple[str, str]:
         return "", topic_filter
     group, slash, rest = topic_filter[len(SHARE) :].partition("/")
     if not group or not slash or not rest or has_wildcard(group):
-        raise ProtocolFault(PROTOCOL_ERROR, "a shared filter is written $share/NAME/FILTER")
+        raise malformed("a shared filter is written $share/NAME/FILTER")
     return group, rest
 
 

@@ -20,7 +20,8 @@ from mhub.auth.users import (
     parse_users,
     set_user,
 )
-from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Claim, Step
+from mhub.core.principal import Principal
 from tests.helpers.splits import steady
 
 # RFC 7677, section 3.
@@ -38,6 +39,12 @@ RFC_SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 PENCIL = make_verifier("pencil", 4096, RFC_SALT)
 SECRET = bytes(32)
+CLAIM = Claim(Principal("", ""), None)
+
+
+def user_of(step: Step) -> str:
+    """Whom it has let in."""
+    return step.identity.user if step.identity is not None else ""
 
 
 def exchange(name: str = "user", verifier: Verifier = PENCIL) -> ScramExchange:
@@ -75,10 +82,10 @@ class LoginTests(TestCase):
         """The example of RFC 7677, byte for byte."""
         tried = exchange()
         step = tried.step(RFC_FIRST)
-        self.assertEqual((step.outcome, step.data, step.username), (CONTINUE, RFC_SERVER_FIRST, ""))
+        self.assertEqual((step.outcome, step.data, user_of(step)), (CONTINUE, RFC_SERVER_FIRST, ""))
         step = tried.step(RFC_FINAL)
         self.assertEqual(
-            (step.outcome, step.data, step.username), (SUCCESS, RFC_SERVER_FINAL, "user")
+            (step.outcome, step.data, user_of(step)), (SUCCESS, RFC_SERVER_FINAL, "user")
         )
 
     def test_our_client_agrees_with_the_rfc(self) -> None:
@@ -87,7 +94,7 @@ class LoginTests(TestCase):
 
     def test_wrong_password(self) -> None:
         step = login(exchange(), "user", "pen")
-        self.assertEqual((step.outcome, step.data, step.username), (FAILURE, b"", ""))
+        self.assertEqual((step.outcome, step.data, user_of(step)), (FAILURE, b"", ""))
 
     def test_headers(self) -> None:
         """A client that would do channel binding (y), or names itself twice, gets in too."""
@@ -123,7 +130,7 @@ class LoginTests(TestCase):
             ("Jos\u0065\u0301", "Jos\u00e9"),
         ):
             step = login(exchange(name), sent, "pencil")
-            self.assertEqual((step.outcome, step.username), (SUCCESS, name))
+            self.assertEqual((step.outcome, user_of(step)), (SUCCESS, name))
 
     def test_bad_names(self) -> None:
         for name in ("", "a=", "a=2c", "a=41", "\x07", "\u00ad", "\u0627\u0031", "a\x00b"):
@@ -267,11 +274,11 @@ class MethodTests(TestCase):
     def test_login(self) -> None:
         method = ScramMethod(self.path)
         self.assertEqual(method.name, METHOD)
-        self.assertEqual(login(method(), "user", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(method(CLAIM), "user", "pencil").outcome, SUCCESS)
 
     def test_nonces_differ(self) -> None:
         method = ScramMethod(self.path)
-        first, second = (method().step(RFC_FIRST).data for _ in range(2))
+        first, second = (method(CLAIM).step(RFC_FIRST).data for _ in range(2))
         self.assertNotEqual(first, second)
 
     def test_sees_changes(self) -> None:
@@ -279,22 +286,23 @@ class MethodTests(TestCase):
         method = ScramMethod(self.path)
         set_user(self.path, "user", make_verifier("brush", 4096))
         set_user(self.path, "new", PENCIL)
-        self.assertEqual(login(method(), "user", "pencil").outcome, FAILURE)
-        self.assertEqual(login(method(), "user", "brush").outcome, SUCCESS)
-        self.assertEqual(login(method(), "new", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(method(CLAIM), "user", "pencil").outcome, FAILURE)
+        self.assertEqual(login(method(CLAIM), "user", "brush").outcome, SUCCESS)
+        self.assertEqual(login(method(CLAIM), "new", "pencil").outcome, SUCCESS)
         delete_user(self.path, "new")
-        self.assertEqual(login(method(), "new", "pencil").outcome, FAILURE)
+        self.assertEqual(login(method(CLAIM), "new", "pencil").outcome, FAILURE)
 
     def test_running_exchange_keeps_its_users(self) -> None:
         method = ScramMethod(self.path)
-        tried = method()
+        tried = method(CLAIM)
         delete_user(self.path, "user")
         self.assertEqual(login(tried, "user", "pencil").outcome, SUCCESS)
 
     def test_decoys_survive_a_restart(self) -> None:
         """The secret is in the file, so two brokers with the file give the same salts."""
         salts = {
-            ScramMethod(self.path)().step(b"n,,n=nobody,r=a").data.split(b",")[1] for _ in range(2)
+            ScramMethod(self.path)(CLAIM).step(b"n,,n=nobody,r=a").data.split(b",")[1]
+            for _ in range(2)
         }
         self.assertEqual(len(salts), 1)
 
@@ -303,11 +311,11 @@ class MethodTests(TestCase):
         method = ScramMethod(self.path)
         good = Path(self.path).read_bytes()
         Path(self.path).write_bytes(b"nonsense")
-        self.assertEqual(login(method(), "user", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(method(CLAIM), "user", "pencil").outcome, SUCCESS)
         os.unlink(self.path)
-        self.assertEqual(login(method(), "user", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(method(CLAIM), "user", "pencil").outcome, SUCCESS)
         Path(self.path).write_bytes(good.replace(b"user:", b"other:"))
-        self.assertEqual(login(method(), "other", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(method(CLAIM), "other", "pencil").outcome, SUCCESS)
 
     def test_broken_file_at_the_start(self) -> None:
         Path(self.path).write_bytes(b"nonsense")
@@ -323,6 +331,6 @@ class MethodTests(TestCase):
         with open(self.path, "r+b") as file:
             file.write(data)
         os.utime(self.path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        self.assertEqual(login(method(), "resu", "pencil").outcome, FAILURE)
+        self.assertEqual(login(method(CLAIM), "resu", "pencil").outcome, FAILURE)
         method.reload()
-        self.assertEqual(login(method(), "resu", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(method(CLAIM), "resu", "pencil").outcome, SUCCESS)

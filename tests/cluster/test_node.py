@@ -4,7 +4,9 @@ from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.cluster.member import LEFT
 from mhub.cluster.migration.target import ARRIVING
+from mhub.core.events import NODE
 from tests.cluster.simulation import SimNode, Simulation, node_of
 from tests.core.world import Client
 from tests.helpers import packets as p
@@ -85,6 +87,22 @@ class PublishTests(Case):
             everything += payloads
         self.assertEqual(sorted(everything), list(range(30)))
         self.assertEqual(counts, [10, 10, 10])
+
+
+class SessionCapTests(Case):
+    def test_a_session_of_another_node_may_come_to_one_that_is_full(self) -> None:
+        sim = self.cluster("ab")
+        a, b = sim.nodes["a"], sim.nodes["b"]
+        client = self.connect(a, "c", clean=False)
+        node_of(b).hub.max_sessions = 1
+        self.connect(b, "d")
+        refused = b.open(4)
+        b.send(refused, p.connect("e", 4))
+        self.assertEqual(refused.next("CONNACK").reason, 3)
+        a.lose(client)
+        again = self.connect(b, "c", clean=False)
+        assert again.connack is not None
+        self.assertTrue(again.connack.session_present)
 
 
 class ResumeTests(Case):
@@ -199,7 +217,8 @@ class LeaveTests(Case):
         sim.run(2.0)
         self.assertEqual(called, [])
         for each in (a, b):
-            self.assertEqual(each.lines[-1].partition(" ")[2], "node c has left")
+            event = each.world.diary.of(NODE)[-1]
+            self.assertEqual((event.node, event.cause), ("c", LEFT))
             self.assertNotIn("c", each.node.members if each.node is not None else "c")
         sim.run(10.0)
         self.assertIn(c.address, called)  # it may come back; seldom

@@ -42,9 +42,11 @@ class Case(SynchronousTestCase):
             lambda: None,
         )
 
-    def link(self, name: str) -> LinkEnd:
-        """Another node, as far as one can tell from here."""
+    def link(self, name: str, dialled: str = "", address: str = "") -> LinkEnd:
+        """Another node, as far as one can tell from here; `dialled` is where it was called."""
         link = LinkEnd()
+        link.dialled = bool(dialled)
+        link.address = dialled or address or link.address
         hello = pack(
             protocol=PROTOCOL,
             oldest=OLDEST,
@@ -106,6 +108,18 @@ class StatusTests(Case):
             said = self.member()
             self.assertEqual(said["calls_failed"], failures)
             self.assertGreater(said["next_call_s"], 0.3 * 2 ** (failures - 1))
+
+
+class NameServerTests(Case):
+    """The servers of `dns` are asked for addresses, and not only for SRV records."""
+
+    def test_set(self) -> None:
+        names = self.service(dns=("127.0.0.1:5353", "[::1]:53"))._links.names
+        assert names is not None
+        self.assertEqual(names._dns.servers, [("127.0.0.1", 5353), ("::1", 53)])
+
+    def test_not_set(self) -> None:
+        self.assertIsNone(self.service()._links.names)
 
 
 class ForgetTests(Case):

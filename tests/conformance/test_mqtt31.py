@@ -1,4 +1,4 @@
-"""MQTT 3.1, where it differs from 3.1.1: MQIsdp, level 3, client ids of 1 to 23 characters.
+"""MQTT 3.1, where it differs from 3.1.1: MQIsdp, level 3, flags that are not used.
 
 The older specification numbers no statements; section names are given instead.
 """
@@ -39,20 +39,38 @@ class Connect(Case31):
         self.start(versions=(4, 5))
         self.assert_refused(p.connect("c", version=3), 1)
 
-    def test_client_ids_of_1_to_23_characters_are_accepted(self) -> None:
-        """3.1 CONNECT, client identifier: characters, whatever bytes they take."""
-        for client_id in ("c", "x" * 23, "ü" * 23, "🛰" * 23, "a/b c"):
+    def test_client_ids_are_accepted_however_long(self) -> None:
+        """3.1 CONNECT allows 1 to 23 characters; many of its clients never kept to that."""
+        for client_id in ("c", "x" * 23, "ü" * 23, "🛰" * 24, "a/b c", "x" * 1000):
             self.assert_works(self.connect(client_id, 3))
 
-    def test_longer_client_id_is_refused_with_code_2(self) -> None:
+    def test_longer_client_id_is_refused_with_code_2_where_the_listener_wants_it(self) -> None:
         """3.1 CONNECT: the server answers more than 23 characters with "identifier rejected"."""
+        self.start(max_client_id_length_v31=23)
+        for client_id in ("x" * 23, "ü" * 23):
+            self.assert_works(self.connect(client_id, 3))
         for client_id in ("x" * 24, "ü" * 24, "x" * 1000):
             self.assert_refused(p.connect(client_id, version=3), 2)
 
-    def test_longer_client_id_is_accepted_where_the_listener_allows_it(self) -> None:
-        """Many clients of 3.1 never kept to the limit."""
-        self.start(max_client_id_length_v31=65535)
-        self.assert_works(self.connect("x" * 100, 3))
+    def test_flags_in_the_first_byte_are_not_used(self) -> None:
+        """3.1 CONNECT, fixed header; 0x16 is how TLS begins."""
+        _, body = p.split(p.connect("c", version=3))
+        for flags in {*range(16)} - {6}:
+            with self.about(flags):
+                client = self.open(3)
+                client.send_slowly(p.frame(0x10 | flags, body))
+                client.expect("CONNACK", reason=0)
+                self.assert_works(client)
+
+    def test_reserved_connect_flag_is_not_used(self) -> None:
+        """3.1 CONNECT flags: "bit 0 is not used"."""
+        self.assert_works(self.connect("c", 3, flags=0x03))
+
+    def test_will_qos_and_retain_are_disregarded_without_a_will(self) -> None:
+        """3.1 CONNECT flags; they have a meaning only if the will flag is set."""
+        for flags in (0x0A, 0x1A, 0x22, 0x3A):
+            with self.about(flags):
+                self.assert_works(self.connect("c", 3, flags=flags))
 
     def test_empty_client_id_is_refused_with_code_2(self) -> None:
         """3.1 has no anonymous ids, with or without clean session."""
@@ -121,6 +139,47 @@ class Conversation(Case31):
         client.send(p.frame(0xAA, p.split(p.unsubscribe(2, "t"))[1]))
         client.expect("UNSUBACK", pid=2)
         self.assert_works(client)
+
+    def test_flags_that_are_not_used_are_ignored(self) -> None:
+        """2.1 fixed header: QoS, DUP and RETAIN mean something in PUBLISH, DUP on what repeats."""
+        client = self.connect("c", 3)
+        for flags in range(16):
+            with self.about(flags):
+                client.send(p.frame(0x80 | flags, p.split(p.subscribe(1, ("t", 2)))[1]))
+                client.expect("SUBACK", pid=1, reasons=[2])
+                client.publish("t", b"x", qos=1)
+                pid = client.expect("PUBLISH").pid or 0
+                client.send(p.frame(0x40 | flags, p.u16(pid)))
+                client.send(p.publish("t", b"x", qos=2, pid=5))
+                client.take("PUBREC", pid=5)
+                pid = client.take("PUBLISH", qos=2).pid or 0
+                client.send(p.frame(0x60 | flags, p.u16(5)))
+                client.expect("PUBCOMP", pid=5)
+                client.send(p.frame(0x50 | flags, p.u16(pid)))
+                client.expect("PUBREL", pid=pid)
+                client.send(p.frame(0x70 | flags, p.u16(pid)))
+                client.send(p.frame(0xA0 | flags, p.split(p.unsubscribe(2, "t"))[1]))
+                client.expect("UNSUBACK", pid=2)
+                client.send(p.frame(0xC0 | flags))
+                client.expect("PINGRESP")
+        client = self.connect("c", 3, will=("w", b"x"))
+        watcher = self.subscriber("w", client_id="watcher")
+        client.expect_closed_after_sending(p.frame(0xEF))
+        watcher.expect_nothing()
+
+    def test_dup_on_qos_0_is_ignored(self) -> None:
+        """2.1 fixed header: DUP applies where QoS is greater than 0."""
+        client = self.subscriber("t")
+        client.send(p.frame(0x38, p.split(p.publish("t", b"x"))[1]))
+        client.expect("PUBLISH", payload=b"x", dup=False)
+
+    def test_upper_bits_of_a_requested_qos_are_ignored(self) -> None:
+        """3.8 SUBSCRIBE: "the upper 6 bits of this byte are not used"."""
+        client = self.connect("c", 3)
+        client.send(p.subscribe(1, ("t", 0xFD)))
+        client.expect("SUBACK", pid=1, reasons=[1])
+        client.publish("t", b"mine")
+        client.expect("PUBLISH", payload=b"mine")
 
     def test_will(self) -> None:
         """3.1 CONNECT, will: QoS and retain as in 3.1.1."""

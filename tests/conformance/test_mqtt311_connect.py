@@ -82,16 +82,26 @@ class ProtocolNameAndLevel(ProtocolCase):
             self.assert_connect_closes(p.connect(name=name), f"name {name!r}")
 
     @statement("3.1.1", "MQTT-3.1.2-2", "MQTT-3.2.2-4", "MQTT-3.2.2-5")
-    def test_unsupported_level_is_refused_with_code_1(self) -> None:
-        """A level that the broker does not speak: CONNACK 0x01, then the end."""
-        for level in (0, 1, 2, 3, 6, 127, 128, 255):
+    def test_unknown_level_up_to_5_is_refused_with_code_1(self) -> None:
+        """CONNACK 0x01, then the end; also to bridges of Mosquitto, which set the highest bit."""
+        for level in (0, 1, 2, 3, 0x83, 0x84):
             first, body = p.split(p.connect())
             wrong = body[:6] + bytes([level]) + body[7:]
             self.assert_refused(p.frame(first, wrong), 1, f"level {level}")
 
+    @statement("3.1.1", "MQTT-3.1.2-2")
+    def test_unknown_level_above_5_is_refused_with_0x84_of_version_5(self) -> None:
+        """Whoever comes with a newer one knows version 5 rather than 3.1.1."""
+        for level in (6, 7, 127, 128, 255):
+            first, body = p.split(p.connect())
+            client = self.open(5)
+            client.send(p.frame(first, body[:6] + bytes([level]) + body[7:]))
+            client.closed_after("CONNACK", reason=0x84, session_present=False)
+
+    @statement("3.1.1", "MQTT-3.1.2-2")
     def test_name_of_3_1_with_another_level_is_refused_with_code_1(self) -> None:
         """MQIsdp goes with level 3 only."""
-        for level in (0, 2, 4, 5):
+        for level in (0, 2, 4, 5, 6, 255):
             self.assert_refused(p.connect(name="MQIsdp", version=level), 1, f"level {level}")
 
     @statement("3.1.1", "MQTT-3.1.2-2")

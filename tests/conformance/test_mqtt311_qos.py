@@ -189,18 +189,16 @@ class BrokerSends(ProtocolCase):
         self.advance(86400)
         client.expect_nothing()
 
-    @statement("3.1.1", "MQTT-4.3.2-1", "MQTT-4.3.3-1")
-    def test_wrong_acknowledgement_does_not_end_a_delivery(self) -> None:
-        """PUBACK does not finish QoS 2, nor PUBREC or PUBCOMP QoS 1, nor PUBCOMP before PUBREC."""
+    @statement("3.1.1", "MQTT-4.3.2-1", "MQTT-4.3.3-1", "MQTT-4.8.0-1")
+    def test_wrong_acknowledgement_closes_and_does_not_end_a_delivery(self) -> None:
+        """PUBACK for QoS 2, PUBREC or PUBCOMP for QoS 1, PUBCOMP before PUBREC."""
         for qos, wrong in ((2, p.puback), (2, p.pubcomp), (1, p.pubrec), (1, p.pubcomp)):
             with self.about(f"{wrong.__name__} for QoS {qos}"):
                 client = self.connect("c", clean=False)
                 client.subscribe("t", 2)
                 client.publish("t", b"x", qos=qos)
                 pid = client.expect("PUBLISH", qos=qos).pid or 0
-                client.send(wrong(pid))
-                client.drain()
-                client.abort()
+                client.expect_closed_after_sending(wrong(pid))
                 client = self.connect("c", clean=False)
                 client.expect("PUBLISH", pid=pid, dup=True, qos=qos)
                 self.connect("c", clean=True).close()

@@ -79,6 +79,14 @@ class Puback(AckCase):
             client.send(build(pid))
             client.ping()
 
+    @statement("5", "MQTT-4.13.1-1")
+    def test_wrong_kind_of_acknowledgement_is_a_protocol_error(self) -> None:
+        """PUBACK for QoS 2, PUBREC or PUBCOMP for QoS 1, PUBCOMP before PUBREC."""
+        for qos, wrong in ((2, p.puback), (2, p.pubcomp), (1, p.pubrec), (1, p.pubcomp)):
+            with self.case(wrong.__name__, qos):
+                client, pid = self.receiver(qos)
+                self.cut_off(client, wrong(pid), Reason.PROTOCOL_ERROR)
+
     def test_truncated_or_overlong_acknowledgements_are_malformed(self) -> None:
         """Every byte has its place."""
         for first in (0x40, 0x50, 0x62, 0x70):
@@ -119,6 +127,13 @@ class Pubrec(AckCase):
     def test_reasons_that_are_not_in_the_list(self) -> None:
         """They end the connection."""
         self.other_reasons(p.pubrec, PUBLISH_REASONS)
+
+    def test_refusal_of_an_unknown_packet_id_gets_no_answer(self) -> None:
+        """After a PUBREC of 0x80 or above there is no PUBREL."""
+        client = self.connect()
+        client.send(p.pubrec(4711, 0x80))
+        client.expect_nothing()
+        client.ping()
 
 
 class Pubrel(AckCase):

@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import Claim, Step, failure, proceed, success
+from mhub.core.principal import Identity
 from tests.conformance import mqtt5 as p5
 from tests.conformance.mqtt5 import Mqtt5Case, Reason
 from tests.conformance.statements import statement
@@ -16,16 +17,16 @@ METHOD = "riddle"
 class Riddle:
     """An exchange of two steps: any first word, then the answer "42"."""
 
-    def __init__(self) -> None:
+    def __init__(self, claim: Claim) -> None:
         self.asked = False
 
     def step(self, data: bytes) -> Step:
         if not self.asked and data != b"rude":
             self.asked = True
-            return Step(CONTINUE, b"six by nine?", "", "")
+            return proceed(b"six by nine?")
         if data == b"42":
-            return Step(SUCCESS, b"right", "deep", "")
-        return Step(FAILURE, b"", "", "a wrong answer")
+            return success(Identity("deep", METHOD), b"right")
+        return failure("a wrong answer")
 
 
 def props(data: bytes | None = None, method: str = METHOD) -> list[tuple[int, Any]]:

@@ -35,7 +35,7 @@ class Topic(Mqtt5Case):
             for qos in (0, 1, 2):
                 with self.case(topic, qos):
                     packet = p5.publish(topic, b"x", qos, pid=1 if qos else None)
-                    self.cut_off(self.connect(), packet, Reason.TOPIC_INVALID)
+                    self.cut_off(self.connect(), packet, Reason.MALFORMED)
         watcher.expect_nothing()
 
     @statement("5", "MQTT-3.3.2-3")
@@ -154,7 +154,7 @@ class Wrong(Mqtt5Case):
         for topic in ("#", "+", "a/+", "a/#"):
             with self.case(topic):
                 packet = p5.publish("t", props=[(Prop.RESPONSE_TOPIC, topic)])
-                self.cut_off(self.connect(), packet, Reason.PROTOCOL_ERROR)
+                self.cut_off(self.connect(), packet, Reason.MALFORMED)
 
     def test_payload_that_is_not_the_text_it_claims_to_be(self) -> None:
         """Payload Format Indicator 1 with other bytes than UTF-8 is refused with 0x99."""

@@ -37,10 +37,10 @@ class LeftOut(SizeCase):
     def test_connack(self) -> None:
         """A refusal says why only if there is room for it."""
         will = ("a/+", b"x")
-        connack = self.refused(p5.connect(will=will), Reason.TOPIC_INVALID)
+        connack = self.refused(p5.connect(will=will), Reason.MALFORMED)
         self.assertTrue(connack.prop(Prop.REASON_STRING))
         packet = p5.connect(will=will, props=[(Prop.MAXIMUM_PACKET_SIZE, SMALL)])
-        self.assert_bare(self.refused(packet, Reason.TOPIC_INVALID))
+        self.assert_bare(self.refused(packet, Reason.MALFORMED))
 
     @statement("5", "MQTT-3.2.2-19", "MQTT-3.1.2-24")
     def test_connack_to_a_connect_that_is_wrong_further_on(self) -> None:

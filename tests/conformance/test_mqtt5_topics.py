@@ -3,6 +3,7 @@
 from tests.conformance import mqtt5 as p5
 from tests.conformance.mqtt5 import Mqtt5Case, Reason
 from tests.conformance.statements import statement
+from tests.helpers.packets import Prop
 
 # filter: (topics that it matches, topics that it does not)
 MATCHES: dict[str, tuple[list[str], list[str]]] = {
@@ -36,15 +37,19 @@ class Names(Mqtt5Case):
         """A PUBLISH with one in its topic ends the connection."""
         for topic in ("a/+", "#", "+", "a/b#"):
             with self.case(topic):
-                self.cut_off(self.connect(), p5.publish(topic), Reason.TOPIC_INVALID)
+                self.cut_off(self.connect(), p5.publish(topic), Reason.MALFORMED)
         self.connect().subscribe("a/+/#", granted=0)
 
     @statement("5", "MQTT-4.7.3-1")
     def test_names_and_filters_are_never_empty(self) -> None:
-        """Neither where one publishes nor where one subscribes."""
+        """A PUBLISH without name and alias is a Protocol Error (3.3.2.1), all else malformed."""
         self.cut_off(self.connect(), p5.publish(""), Reason.PROTOCOL_ERROR)
-        self.cut_off(self.connect(), p5.subscribe(1, ("", 0)), Reason.FILTER_INVALID)
-        self.cut_off(self.connect(), p5.subscribe(1, ("$share/g/", 0)), Reason.PROTOCOL_ERROR)
+        self.cut_off(self.connect(), p5.subscribe(1, ("", 0)), Reason.MALFORMED)
+        self.cut_off(self.connect(), p5.subscribe(1, ("$share/g/", 0)), Reason.MALFORMED)
+        self.cut_off(self.connect(), p5.unsubscribe(1, ""), Reason.MALFORMED)
+        self.refused(p5.connect(will=("", b"")), Reason.MALFORMED)
+        empty = p5.publish("t", props=[(Prop.RESPONSE_TOPIC, "")])
+        self.cut_off(self.connect(), empty, Reason.MALFORMED)
 
     @statement("5", "MQTT-4.7.3-2")
     def test_no_null_character_in_names_and_filters(self) -> None:
@@ -83,7 +88,7 @@ class Filters(Mqtt5Case):
         for filter in filters:
             with self.case(filter):
                 packet = p5.subscribe(1, (filter, 0))
-                self.cut_off(self.connect(), packet, Reason.FILTER_INVALID)
+                self.cut_off(self.connect(), packet, Reason.MALFORMED)
 
     @statement("5", "MQTT-4.7.1-1")
     def test_multi_level_wildcard_stands_alone_and_last(self) -> None:

@@ -108,14 +108,15 @@ class StatusTests(BrokerCommandCase):
 
 class ClientsTests(BrokerCommandCase):
     def test_table(self) -> None:
-        client = self.world.client("pump-7", username="plant")
-        client.connection.peer = "10.0.0.1:5000"
-        client.session.listener = "mqtt"
+        client = self.world.client("pump-7")
+        client.connection.principal.prove("plant", "certificate")
+        client.connection.principal.address = "10.0.0.1:5000"
+        client.session.principal.listener = "mqtt"
         self.world.client("a\x1b[2J" + "x" * 100, clean=False).lose()
         self.world.now += 60.0
         clients = [self.summary(name) for name in sorted(self.world.hub.sessions)]
         (request,) = self.ask("clients", answers=(self.page(*clients),))
-        nothing = {"match": "", "listener": "", "username": "", "state": "", "after": ""}
+        nothing = {"match": "", "listener": "", "user": "", "state": "", "after": ""}
         self.assertEqual(request, ("/clients", {**nothing, "limit": 100}))
         titles, other, pump = self.out.splitlines()
         self.assertEqual(titles.split()[:4], ["client", "user", "address", "listener"])
@@ -134,7 +135,7 @@ class ClientsTests(BrokerCommandCase):
             {
                 "match": "p*",
                 "listener": "tls",
-                "username": "me",
+                "user": "me",
                 "state": "offline",
                 "after": "x",
                 "limit": 5,
@@ -176,14 +177,14 @@ class ClientsTests(BrokerCommandCase):
 
     def test_one(self) -> None:
         client = self.world.client("a\n", 5, keepalive=60, username="me", will=("w", b"bye", 1))
-        client.connection.peer = "10.0.0.1:5000"
+        client.connection.principal.address = "10.0.0.1:5000"
         client.subscribe("t/#", 0x01 | 0x04)
         told = detail(client.session, Moment(self.world.now, self.world.now))
         (request,) = self.ask("clients", "a\n", answers=(told,))
         self.assertEqual(request, ("/client", {"client_id": "a\n"}))
         for text in (
             "client         a\\x0a\n",
-            "user           me\n",
+            "user           me?\n",
             "connected      10.0.0.1:5000, MQTT 5.0, keep-alive 1m\n",
             "               since ",
             "will           w, QoS 1, 3B, after 0s\n",

@@ -82,9 +82,35 @@ c     suspect  127.0.0.1:7885    -  1.2k/3.3M      12     4.0k  0.5.0       4s
         """What a node that is away costs, and when it is called again."""
         away = member("b", state="dead", refused=3, calls_failed=12, next_call_s=14.2, note="")
         shown = render(status(away), 80).split("\n")
-        self.assertEqual(shown[-1], "    3 messages refused; called 12 times in vain, again in 14s")
+        self.assertEqual(shown[-1], "    3 messages refused; 12 calls failed, the next in 14s")
+        shown = render(status({**away, "call_error": "refused"}), 80).split("\n")
+        self.assertEqual(
+            shown[-1], "    3 messages refused; 12 calls failed, the next in 14s: refused"
+        )
         linked = member("b", calls_failed=1, next_call_s=None)
-        self.assertNotIn("called", render(status(linked), 80))
+        self.assertNotIn("failed", render(status(linked), 80))
+
+    def test_addresses_where_nobody_answers(self) -> None:
+        typo = {
+            "address": "nod-c.example.org:7883",
+            "node": "",
+            "reason": "DNS lookup failed",
+            "since_s": 130.0,
+            "attempts": 12,
+            "next_call_s": 14.2,
+        }
+        known = {**typo, "address": "127.0.0.1:7884", "node": "b"}
+        expected = """
+not reached:
+nod-c.example.org:7883
+    DNS lookup failed (12 attempts in 2m, the next in 14s)"""
+        there = member("b", state="dead")
+        shown = render(status(there, unreachable=[typo, known]), 80)
+        self.assertEqual(shown, render(status(there), 80) + "\n" + expected)
+        shown = render(status(unreachable=[typo]), 80)
+        self.assertTrue(shown.endswith(expected), shown)
+        self.assertNotIn("No other node is known", shown)
+        self.assertEqual(render(status(there, unreachable=[known]), 80), render(status(there), 80))
 
     def test_sessions_between_nodes(self) -> None:
         numbers = {"migrating": 2, "waiting": 1, "merging": 0, "held": 3}

@@ -3,7 +3,8 @@
 from typing import Any
 from unittest import TestCase
 
-from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.authentication import Claim, Step, failure, proceed, success
+from mhub.core.principal import Identity
 from mhub.wire import reasons
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -61,13 +62,25 @@ class ClientIds(TestCase):
         self.check(0, "x" * 30, 4, max_client_id_length=30)
         self.check(2, "x" * 31, 4, max_client_id_length=30)
         self.check(0x85, "x" * 31, 5, max_client_id_length=30)
-        self.check(0, "x" * 23, 3)
-        self.check(2, "x" * 24, 3)
+        self.check(0, "x" * 24, 3)
+        self.check(0, "x" * 23, 3, max_client_id_length_v31=23)
+        self.check(2, "x" * 24, 3, max_client_id_length_v31=23)
+        self.check(0, "x" * 24, 4, max_client_id_length_v31=23)
 
     def test_the_user_name_as_client_id(self) -> None:
+        """Only the name of a user who was authenticated: else anybody could be anybody."""
         world = World(username_as_client_id=True)
-        client = world.client("ignored", 4, username="alice", password=b"")
+        client = world.open(4)
+        client.connection.principal.prove("alice", "certificate")
+        client.send(p.connect("ignored", 4, username="mallory"))
+        self.assertEqual(client.next("CONNACK").reason, 0)
         self.assertEqual(client.connection.client_id, "alice")
+        self.check(5, "c", 4, username_as_client_id=True)
+        packet = answer(
+            p.connect("c", 5, username="alice", password=b"?"), 5, username_as_client_id=True
+        )
+        assert packet is not None
+        self.assertEqual(packet.reason, 0x87)
 
 
 class Offers(TestCase):
@@ -122,10 +135,20 @@ class Refusals(TestCase):
         self.assertEqual(self.code(p.connect("c", 3), 3, versions=(4, 5)), 1)
 
     def test_an_unknown_version(self) -> None:
-        """[MQTT-3.1.2-2]: in the words of 3.1.1, as nobody knows those of the future."""
-        for level in (0, 3, 6, 255):
-            data = p.frame(0x10, p.utf8("MQTT") + bytes([level]) + b"anything")
-            self.assertEqual(self.code(data, 4), 1)
+        """[MQTT-3.1.2-2]: in the form of 3.1.1 up to 5, in that of 5 above; shortly."""
+        for name, level, version, code in (
+            ("MQTT", 0, 4, 1),
+            ("MQTT", 3, 4, 1),
+            ("MQTT", 0x84, 4, 1),
+            ("MQIsdp", 4, 4, 1),
+            ("MQIsdp", 6, 4, 1),
+            ("MQTT", 6, 5, 0x84),
+            ("MQTT", 255, 5, 0x84),
+        ):
+            data = p.frame(0x10, p.utf8(name) + bytes([level]) + b"anything")
+            packet = answer(data, version)
+            assert packet is not None
+            self.assertEqual((packet.reason, packet.props), (code, []), (name, level))
 
     def test_another_protocol(self) -> None:
         """[MQTT-3.1.2-1]"""
@@ -141,8 +164,19 @@ class Refusals(TestCase):
         will = p.connect("c", 5, will=("w", b"", 2, True))
         self.assertEqual(self.code(will, 5, max_qos=1), 0x9B)
         self.assertEqual(self.code(will, 5, retain_available=False), 0x9A)
-        self.assertEqual(self.code(p.connect("c", 5, will=("w/#", b"")), 5), 0x90)
+        for wrong in ("", "w/#"):
+            will = p.connect("c", 5, will=(wrong, b""))
+            self.assertEqual(self.code(will, 5), 0x81)
+            self.assertEqual(self.code(will, 5, mount_point="m/"), 0x81)
+        self.assertEqual(self.code(p.connect("c", 5, will=("/" * 300, b"")), 5), 0x90)
         self.assertEqual(self.code(p.connect("c", 5, will=("$SYS/x", b"")), 5), 0x87)
+
+    def test_a_will_that_is_too_long(self) -> None:
+        will = p.connect("c", 5, will=("w", b"x" * 11))
+        self.assertEqual(self.code(will, 5, message_size_limit=10), 0x95)
+        self.assertEqual(self.code(will, 5, message_size_limit=11), 0)
+        will = p.connect("c", 4, will=("w", b"x" * 11))
+        self.assertIsNone(self.code(will, 4, message_size_limit=10))
 
     def test_no_room_for_a_connack(self) -> None:
         """[MQTT-3.1.2-24]: then nothing may be sent that is longer, and no session is touched."""
@@ -173,16 +207,16 @@ class Refusals(TestCase):
 class Echo:
     """An exchange of three steps: it repeats what it hears, and "no" fails."""
 
-    def __init__(self) -> None:
+    def __init__(self, claim: Claim) -> None:
         self.steps = 0
 
     def step(self, data: bytes) -> Step:
         self.steps += 1
         if data == b"no":
-            return Step(FAILURE, b"", "", "they said no")
+            return failure("they said no")
         if self.steps < 3:
-            return Step(CONTINUE, data, "", "")
-        return Step(SUCCESS, b"welcome", data.decode(), "")
+            return proceed(data)
+        return success(Identity(data.decode(), "echo"), b"welcome")
 
 
 class Exchanges(TestCase):
@@ -213,7 +247,7 @@ class Exchanges(TestCase):
         self.assertEqual(client.outlet.data[0] >> 4, 15)
         connack = self.finish(client)
         self.assertEqual((connack.reason, connack.prop(Prop.AUTH_DATA)), (0, b"welcome"))
-        self.assertEqual(client.session.username, "alice")
+        self.assertEqual(client.session.principal.user, "alice")
 
     def test_each_step_carries_the_data(self) -> None:
         client = self.begin(b"first")
@@ -290,3 +324,68 @@ class Exchanges(TestCase):
         plain = World().client("c", 5)
         plain.send(p.auth(0x19, [(Prop.AUTH_METHOD, "echo")]))
         self.assertEqual(plain.next("DISCONNECT").reason, 0x82)
+
+
+class SessionCaps(TestCase):
+    """max_sessions, of the broker and of a listener: no new ones beyond, old ones as ever."""
+
+    def join(self, world: World, client_id: str, listener: str = "l", **connect: Any) -> Packet:
+        version = connect.pop("version", 4)
+        client = world.open(version)
+        client.connection.principal.listener = listener
+        client.send(p.connect(client_id, version, **connect))
+        self.client = client
+        return client.next("CONNACK")
+
+    def test_a_new_session_is_refused(self) -> None:
+        world = World(max_sessions=2)
+        self.join(world, "a")
+        self.join(world, "b", clean=False)
+        self.client.lose()
+        self.assertEqual(self.join(world, "c").reason, 3)
+        self.assertEqual(self.join(world, "c", version=5).reason, 0x97)
+        self.assertEqual(self.join(world, "", version=5).reason, 0x97)
+        self.assertEqual(world.stats.sessions_refused, 3)
+        self.assertEqual({*world.hub.sessions}, {"a", "b"})
+
+    def test_who_has_one_gets_it(self) -> None:
+        """Connected or not, clean or not."""
+        world = World(max_sessions=2)
+        self.join(world, "a")
+        self.join(world, "b", clean=False)
+        self.client.lose()
+        for clean in (False, True):
+            self.assertEqual(self.join(world, "b", clean=clean).reason, 0)
+        self.assertEqual(self.join(world, "a", clean=False).reason, 0)
+        self.assertEqual(world.stats.sessions_refused, 0)
+
+    def test_one_that_has_ended_makes_room(self) -> None:
+        world = World(max_sessions=1)
+        self.join(world, "a")
+        self.client.lose()
+        self.assertEqual(self.join(world, "b").reason, 0)
+
+    def test_a_listener_counts_its_own(self) -> None:
+        world = World(max_listener_sessions=1)
+        self.join(world, "a", "one", clean=False)
+        first = self.client
+        self.assertEqual(self.join(world, "b", "one").reason, 3)
+        self.assertEqual(self.join(world, "b", "two").reason, 0)
+        self.assertEqual(self.join(world, "c", "two").reason, 3)
+        first.lose()
+        self.assertEqual(self.join(world, "c", "one").reason, 3)
+        self.assertEqual(self.join(world, "a", "two", clean=False).reason, 0)  # it moves
+        self.assertEqual(world.hub.sessions_at, {"one": 0, "two": 2})
+        self.assertEqual(self.join(world, "c", "one").reason, 0)
+
+    def test_counts_are_right_after_any_of_them_ended(self) -> None:
+        world = World()
+        for number in range(9):
+            self.join(world, f"c{number % 4}", f"l{number % 3}", clean=number % 2 == 0)
+        counted = dict.fromkeys(("l0", "l1", "l2"), 0)
+        for session in world.hub.sessions.values():
+            counted[session.principal.listener] += 1
+        self.assertEqual(world.hub.sessions_at, counted)
+        for session in list(world.hub.sessions.values()):
+            world.hub.end_session(session)
+        self.assertEqual({*world.hub.sessions_at.values()}, {0})

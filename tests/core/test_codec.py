@@ -105,7 +105,7 @@ def batches(draw: st.DrawFn) -> Batch:
 def example() -> dict[str, Any]:
     """One of each, with something of everything."""
     record = SessionRecord(1, "pump")
-    record.username = "ü"
+    record.principal = "ü"
     record.expiry_s = 0xFFFFFFFF
     record.ends_at = 1.5
     record.will = b"w"

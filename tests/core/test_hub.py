@@ -4,9 +4,9 @@ from typing import Any
 from unittest import TestCase
 
 from mhub.core.connection import CLOSED, Connection
+from mhub.core.events import CRASHED, Event, Events
 from mhub.core.hub import SWEEP_S, Hub, HubSettings
 from mhub.core.limits import NEVER, Limits
-from mhub.core.session import Session
 from mhub.wire import reasons
 from tests.core.world import START, Client, Outlet, World
 from tests.helpers import packets as p
@@ -315,10 +315,37 @@ class ShutDown(Case):
         self.world.hub.shut_down(self.world.now)
         self.assertEqual([packet.type for packet in client.take()], ["PUBLISH", "DISCONNECT"])
 
-    def test_no_wills(self) -> None:
-        self.client(will=WILL)
+    def test_wills_come_before_the_end(self) -> None:
+        """To those who are connected, whoever of them is told first."""
+        early = self.world.client("early", 5)
+        mortal = self.world.client("m", 5, will=WILL)
+        late = self.world.client("late", 5)
+        for client in (early, late):
+            client.subscribe(WILL[0])
         self.world.hub.shut_down(self.world.now)
+        for client in (early, late):
+            self.assertEqual([packet.type for packet in client.take()], ["PUBLISH", "DISCONNECT"])
+        self.assertEqual([packet.type for packet in mortal.take()], ["DISCONNECT"])
+        self.assertEqual(self.world.stats.wills_published, 1)
+
+    def test_a_will_that_was_taken_back_does_not_come(self) -> None:
+        mortal, heir = self.world.client("m", 5, will=WILL), self.world.client("heir", 5)
+        heir.subscribe(WILL[0])
+        mortal.send(p.disconnect(0))
+        self.world.hub.shut_down(self.world.now)
+        self.assertEqual([packet.type for packet in heir.take()], ["DISCONNECT"])
+
+    def test_sessions_that_are_not_stored_leave_their_delayed_wills(self) -> None:
+        """They end with the process."""
+        delayed = (*WILL[:2], 0, False, [(0x18, 60)])
+        lasting = [(0x11, 1000)]
+        self.world.client("gone", 5, will=delayed, props=lasting).lose()
+        self.world.client("here", 5, will=delayed, props=lasting)
         self.assertEqual(self.world.stats.wills_published, 0)
+        self.world.hub.shut_down(self.world.now)
+        self.assertEqual(self.world.stats.wills_published, 2)
+        self.world.wait(100)
+        self.assertEqual(self.world.stats.wills_published, 2)
 
     def test_nobody_is_let_in_any_more(self) -> None:
         late = self.world.open(5)
@@ -393,17 +420,13 @@ class Defects(TestCase):
         class Calm:
             crashes = 0
 
-            def connected(self, connection: Connection) -> None: ...
-            def refused(self, connection: Connection, reason: int, text: str) -> None: ...
-            def disconnected(self, connection: Connection, reason: int, text: str) -> None: ...
-            def kicked(self, session: Session, forgotten: bool) -> None: ...
-
-            def crashed(self, what: str, error: Exception) -> None:
-                case.assertIsInstance(error, RuntimeError)
-                self.crashes += 1
+            def emit(self, event: Event) -> None:
+                if event.kind == CRASHED:
+                    case.assertIsInstance(event.error, RuntimeError)
+                    self.crashes += 1
 
         self.events = Calm()
-        self.hub = Hub(HubSettings(), self.events, lambda: "x", START)
+        self.hub = Hub(HubSettings(), Events([self.events]), lambda: "x", START)
 
     def client(self, name: str) -> tuple[Connection, Outlet]:
         outlet = Outlet()

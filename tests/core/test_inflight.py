@@ -52,29 +52,155 @@ class Window(SubscriberCase):
         self.build(max_inflight=1)
         self.publish(0, 1)
         pid = self.subscriber.next("PUBLISH").pid or 0
-        self.subscriber.send(p.puback(pid + 1), p.pubcomp(pid), p.pubcomp(pid + 1))
+        self.subscriber.send(p.puback(pid + 1), p.pubcomp(pid + 1))
         self.assertEqual(self.subscriber.take(), [])
-        self.subscriber.send(p.pubrec(pid))  # of a QoS 1 delivery
+        self.subscriber.send(p.pubrec(pid + 1))
         self.assertEqual([(x.type, x.reason) for x in self.subscriber.take()], [("PUBREL", 0x92)])
         self.assertEqual(len(self.subscriber.session.inflight), 1)
+        self.assertEqual(self.world.stats.protocol_errors, 0)
 
-    def test_a_pubcomp_does_not_end_a_delivery_without_pubrec(self) -> None:
-        self.build(max_inflight=1)
-        self.publish(0, 1, qos=2)
-        pid = self.subscriber.next("PUBLISH").pid or 0
-        self.subscriber.send(p.pubcomp(pid))
+    def test_a_refusal_of_nothing_gets_no_pubrel(self) -> None:
+        self.build()
+        self.subscriber.send(p.pubrec(7, 0x80))
         self.assertEqual(self.subscriber.take(), [])
-        self.subscriber.send(p.pubrec(pid), p.pubcomp(pid))
-        self.assertEqual([x.type for x in self.subscriber.take()], ["PUBREL", "PUBLISH"])
+        self.assertEqual(self.world.stats.protocol_errors, 0)
 
-    def test_a_puback_does_not_end_a_delivery_of_qos_2(self) -> None:
-        self.build(max_inflight=1)
-        self.publish(0, 1, qos=2)
+
+class Bytes(SubscriberCase):
+    """max_inflight_bytes: how much payload is on its way."""
+
+    def test_the_next_waits_once_it_is_reached(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(*range(5), size=50)
+        first, second = self.subscriber.take()
+        self.assertEqual(self.queued(), [2, 3, 4])
+        self.subscriber.send(p.puback(first.pid or 0))
+        self.assertEqual(self.numbers(), [2])
+        self.subscriber.send(p.puback(second.pid or 0))
+        self.assertEqual(self.numbers(), [3])
+
+    def test_one_that_is_larger_goes_alone(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(0, size=500)
+        self.publish(1, qos=2)
+        (large,) = self.subscriber.take()
+        self.subscriber.send(p.puback(large.pid or 0))
+        self.assertEqual(self.numbers(), [1])
+
+    def test_qos_0_does_not_count(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(0, 1, size=500, qos=0)
+        self.publish(2, size=100)
+        self.publish(3, size=500, qos=0)
+        self.publish(4)
+        self.assertEqual(self.numbers(), [0, 1, 2, 3])
+
+    def test_a_qos_2_delivery_counts_until_pubcomp(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(0, 1, size=100, qos=2)
         pid = self.subscriber.next("PUBLISH").pid or 0
-        self.subscriber.send(p.puback(pid))
-        self.assertEqual(self.subscriber.take(), [])
         self.subscriber.send(p.pubrec(pid))
-        self.assertEqual([(x.type, x.reason) for x in self.subscriber.take()], [("PUBREL", 0)])
+        self.assertEqual([packet.type for packet in self.subscriber.take()], ["PUBREL"])
+        self.subscriber.send(p.pubcomp(pid))
+        self.assertEqual(self.numbers(), [1])
+
+    def test_after_a_break_it_counts_anew(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.publish(*range(4), size=50)
+        self.away()
+        client = self.back()
+        seen = []
+        for count in (2, 1, 1, 0):
+            packets = client.take()
+            self.assertEqual(len(packets), count)
+            seen += packets
+            client.send(p.puback(seen.pop(0).pid or 0))
+        self.assertEqual(client.session.inflight.outstanding_bytes, 0)
+
+    def test_it_is_that_of_the_listener_where_the_client_is(self) -> None:
+        self.build(max_inflight_bytes=100)
+        self.away()
+        self.publish(*range(4), size=100)
+        self.assertEqual(self.numbers(self.back(limits={"max_inflight_bytes": 0})), [0, 1, 2, 3])
+
+
+class WrongKind(SubscriberCase):
+    """Acknowledgements that do not belong to their delivery end the connection, and only that."""
+
+    def pid(self, qos: int) -> int:
+        self.publish(0, qos=qos)
+        return self.subscriber.next("PUBLISH").pid or 0
+
+    def assert_cut_off(self, data: bytes) -> None:
+        self.subscriber.send(data)
+        self.assertEqual(
+            [(x.type, x.reason) for x in self.subscriber.take()], [("DISCONNECT", 0x82)]
+        )
+        self.assertEqual(self.world.stats.protocol_errors, 1)
+
+    def assert_comes_again(self, pid: int) -> None:
+        again = self.back().next("PUBLISH")
+        self.assertEqual((again.pid, again.dup), (pid, True))
+
+    def test_for_qos_1(self) -> None:
+        for wrong in (p.pubrec, p.pubcomp):
+            self.build()
+            pid = self.pid(1)
+            self.assert_cut_off(wrong(pid))
+            self.assert_comes_again(pid)
+
+    def test_for_qos_2(self) -> None:
+        for wrong in (p.puback, p.pubcomp):
+            self.build()
+            pid = self.pid(2)
+            self.assert_cut_off(wrong(pid))
+            self.assert_comes_again(pid)
+
+    def test_a_puback_after_pubrec(self) -> None:
+        self.build()
+        pid = self.pid(2)
+        self.subscriber.send(p.pubrec(pid))
+        self.subscriber.next("PUBREL")
+        self.assert_cut_off(p.puback(pid))
+        self.assertEqual(self.back().next("PUBREL").pid, pid)
+
+    def test_a_second_pubrec_is_none(self) -> None:
+        """The client has not seen the PUBREL: it gets another one."""
+        self.build()
+        pid = self.pid(2)
+        self.subscriber.send(p.pubrec(pid), p.pubrec(pid))
+        self.assertEqual([x.type for x in self.subscriber.take()], ["PUBREL"] * 2)
+        self.subscriber.send(p.pubcomp(pid), p.pubcomp(pid), p.pubrec(pid))
+        self.assertEqual([(x.type, x.reason) for x in self.subscriber.take()], [("PUBREL", 0x92)])
+        self.assertEqual(self.world.stats.protocol_errors, 0)
+
+    def test_late_ones_after_a_break_are_none(self) -> None:
+        """What the client sent before the break may come once more, and meets nothing new."""
+        self.build()
+        self.publish(0)
+        self.publish(1, qos=2)
+        one, two = (packet.pid or 0 for packet in self.subscriber.take())
+        self.subscriber.send(p.pubrec(two))
+        self.away()
+        client = self.back()
+        client.take()
+        client.send(p.puback(one), p.pubrec(two), p.pubcomp(two))
+        self.publish(2, qos=2)
+        self.publish(3)
+        client.send(p.puback(one), p.pubcomp(two))
+        self.assertEqual([x.type for x in client.take()], ["PUBREL", "PUBLISH", "PUBLISH"])
+        self.assertEqual(self.world.stats.protocol_errors, 0)
+
+    def test_that_of_a_message_which_became_too_large_is_none(self) -> None:
+        self.build()
+        self.publish(0, size=200)
+        pid = self.subscriber.next("PUBLISH").pid or 0
+        self.subscriber.lose()
+        client = self.back(props=[(Prop.MAXIMUM_PACKET_SIZE, 100)])
+        self.publish(1, qos=2)
+        client.send(p.puback(pid))
+        self.assertEqual(self.numbers(client), [1])
+        self.assertEqual(self.world.stats.protocol_errors, 0)
 
 
 class PacketIds(SubscriberCase):
@@ -189,6 +315,20 @@ class Again(SubscriberCase):
         self.assertEqual(client.take(), [])
         client.send(p.puback(pids[0]))
         self.assertEqual(self.numbers(client), [3])
+
+    def test_what_got_its_pubrec_meanwhile_is_not_sent_again(self) -> None:
+        """[MQTT-4.3.3-6]: behind the PUBREL the client would take it for a new message."""
+        self.build()
+        self.publish(*range(3), qos=2)
+        pids = [packet.pid or 0 for packet in self.subscriber.take()]
+        self.subscriber.lose()
+        client = self.back(props=[(Prop.RECEIVE_MAXIMUM, 1)])
+        self.assertEqual(self.numbers(client), [0])
+        client.send(p.pubrec(pids[1]))  # it had come before the break
+        self.assertEqual(self.flags(client.take()), [("PUBREL", pids[1], False)])
+        client.send(p.pubrec(pids[0]), p.pubcomp(pids[0]))
+        expected = [("PUBREL", pids[0], False), ("PUBLISH", pids[2], True)]
+        self.assertEqual(self.flags(client.take()), expected)
 
     def test_in_portions_and_before_anything_newer(self) -> None:
         self.build(portion=2)

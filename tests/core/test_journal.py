@@ -319,14 +319,93 @@ class RestartTests(DiskCase):
         self.world.wait(2)
         self.assertIsNotNone(self.world.hub.retained.tree.get("w"))
 
-    def test_a_will_of_a_stopped_broker_waits_for_the_next_start(self) -> None:
-        self.join("c", will=("w", b"gone", 1, True))
+    def test_a_client_that_is_back_before_the_first_tick_has_left_its_will(self) -> None:
+        """Also if it leaves another one."""
+        for opened in (False, True):
+            with self.subTest(opened=opened):
+                self.start()
+                self.subscriber("heir", "w", 1).lose()
+                self.join("c", will=("w", b"first", 1, True))
+                self.crash()
+                if opened:
+                    self.world.hub.publish_due_wills(self.world.now)
+                self.join("c", will=("w", b"second", 1))
+                self.world.wait(1)
+                self.assertEqual(self.world.stats.wills_published, 1)
+                self.assertEqual(self.world.hub.retained.tree.get("w").payload, b"first")
+                self.disk.settle()
+                self.assertEqual(self.join("heir").payloads(), [b"first"])
+                self.disk.settle()
+                self.crash()
+                self.world.hub.publish_due_wills(self.world.now)
+                self.assertEqual(self.join("heir").payloads(), [b"first", b"second"])
+
+    def test_a_client_that_is_back_within_the_delay_has_not(self) -> None:
+        will = ("w", b"gone", 0, True, [(WILL_DELAY, 60)])
+        for connected in (False, True):
+            with self.subTest(connected=connected):
+                self.start()
+                client = self.join("c", 5, will=will)
+                if not connected:
+                    client.lose()
+                self.disk.settle()
+                self.crash(30)
+                self.world.hub.publish_due_wills(self.world.now)
+                self.join("c", 5)
+                self.world.wait(100)
+                self.assertEqual(self.world.stats.wills_published, 0)
+
+    def test_a_will_of_a_stopped_broker_is_stored_as_a_message(self) -> None:
+        """Of sessions that last, and of those that end with it; for who is away, and retained."""
+        for clean in (False, True):
+            with self.subTest(clean=clean):
+                self.start()
+                self.subscriber("heir", "w", 1).lose()
+                self.join("c", clean=clean, will=("w", b"gone", 1, True))
+                self.world.hub.shut_down(self.world.now)
+                self.disk.settle()
+                self.crash()
+                self.world.hub.publish_due_wills(self.world.now)
+                self.world.wait(1)
+                self.assertEqual(self.world.stats.wills_published, 0, "it comes once")
+                self.assertEqual(self.world.hub.retained.tree.get("w").payload, b"gone")
+                self.assertEqual(self.join("heir").payloads(), [b"gone"])
+
+    def test_a_delayed_will_of_a_stopped_broker_waits_for_the_next_start(self) -> None:
+        will = ("w", b"gone", 0, True, [(WILL_DELAY, 60)])
+        self.join("c", 5, will=will)
+        self.join("gone before", 5, will=will).lose()
         self.world.hub.shut_down(self.world.now)
         self.disk.settle()
-        self.assertIsNone(self.world.hub.retained.tree.get("w"))
+        self.assertEqual(self.world.stats.wills_published, 0)
+        self.crash(30)
+        self.world.hub.publish_due_wills(self.world.now)
+        self.world.wait(29)
+        self.assertEqual(self.world.stats.wills_published, 0)
+        self.world.wait(2)
+        self.assertEqual(self.world.stats.wills_published, 2)
+
+    def test_a_will_delay_longer_than_the_session_ends_with_it_at_a_stop(self) -> None:
+        will = ("w", b"gone", 0, True, [(WILL_DELAY, 60)])
+        self.join("c", 5, clean=True, props=[], will=will)
+        self.world.hub.shut_down(self.world.now)
+        self.assertEqual(self.world.stats.wills_published, 1)
+
+    def test_the_will_of_a_frozen_session_is_not_decided_on_here(self) -> None:
+        """Another node may have the session by now, and the will with it."""
+        self.join("c", will=("w", b"gone", 1, True))
         self.crash()
+        self.world.hub.sessions["c"].frozen = True
+        self.world.hub.publish_due_wills(self.world.now)
         self.world.wait(1)
-        self.assertIsNotNone(self.world.hub.retained.tree.get("w"))
+        self.world.hub.shut_down(self.world.now)
+        self.assertEqual(self.world.stats.wills_published, 0)
+
+    def test_nothing_is_published_of_what_another_node_has_taken_over(self) -> None:
+        self.join("c", will=("w", b"gone", 1, True))
+        self.world.hub.taken_over = True
+        self.world.hub.shut_down(self.world.now)
+        self.assertEqual(self.world.stats.wills_published, 0)
 
     def test_message_expiry_goes_on(self) -> None:
         self.subscriber("c", "t", 1, 5).lose()

@@ -3,7 +3,7 @@
 from typing import Any
 from unittest import TestCase
 
-from mhub.core.connection import Connection
+from mhub.core.principal import Principal
 from mhub.wire import reasons
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -233,15 +233,21 @@ class Authorization(Case):
     """The authorizer is asked once a message and once a filter; those who may know are told."""
 
     class NoSecrets:
-        def publish(self, connection: Connection, topic: str) -> int:
+        def publish(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
             return reasons.NOT_AUTHORIZED if topic == "secret" else 0
 
-        def subscribe(self, connection: Connection, topic_filter: str) -> int:
+        def will(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
+            return self.publish(principal, topic, qos, retain)
+
+        def subscribe(self, principal: Principal, topic_filter: str, qos: int, share: str) -> int:
             return reasons.NOT_AUTHORIZED if topic_filter == "secret" else 0
+
+        def receive(self, principal: Principal, topic: str) -> bool:
+            return True
 
     def setUp(self) -> None:
         super().setUp()
-        self.world.hub.authorizer = self.NoSecrets()
+        self.world.hub.authorize_with(self.NoSecrets())
 
     def test_publishing(self) -> None:
         client = self.client()
@@ -275,3 +281,45 @@ class Authorization(Case):
         client = self.client()
         client.publish("$SYS/broker/version", b"mine", 1)
         self.assertEqual(client.next("PUBACK").reason, 0x87)
+
+
+class PayloadLimit(Case):
+    """message_size_limit: the flow goes on, the message does not."""
+
+    def test_a_longer_payload_is_dropped_and_answered(self) -> None:
+        self.build(message_size_limit=10)
+        client = self.client()
+        client.publish("t", b"x" * 11)
+        client.send(p.publish("t", b"x" * 11, 1, 1, version=5))
+        client.send(p.publish("t", b"x" * 11, 2, 2, version=5))
+        one, two = client.take()
+        self.assertEqual([(x.type, x.pid, x.reason) for x in (one, two)], REFUSED)
+        self.assertIn("more than 10 bytes", one.prop(Prop.REASON_STRING))
+        self.assertEqual(client.session.incoming, {})
+        self.assertEqual(self.watcher.payloads(), [])
+        self.assertEqual(self.world.stats.publish_refused_size, 3)
+
+    def test_older_versions_are_told_nothing(self) -> None:
+        self.build(message_size_limit=10)
+        client = self.client(4)
+        client.send(p.publish("t", b"x" * 11, 1, 1), p.publish("t", b"x" * 11, 2, 2), p.pubrel(2))
+        kinds = [(packet.type, packet.pid) for packet in client.take()]
+        self.assertEqual(kinds, [("PUBACK", 1), ("PUBREC", 2), ("PUBCOMP", 2)])
+        self.assertEqual(self.watcher.payloads(), [])
+
+    def test_what_fits_passes_whatever_else_is_in_the_packet(self) -> None:
+        self.build(message_size_limit=10)
+        self.client().publish("t/" * 20, b"x" * 10, 1, props=[(Prop.CONTENT_TYPE, "y" * 100)])
+        self.assertEqual(self.watcher.payloads(), [b"x" * 10])
+        self.assertEqual(self.world.stats.publish_refused_size, 0)
+
+    def test_retained_messages_stay_what_they_were(self) -> None:
+        self.build(message_size_limit=10)
+        client = self.client()
+        client.publish("t", b"old", retain=True)
+        client.publish("t", b"x" * 11, retain=True)
+        self.assertEqual(len(self.world.hub.retained), 1)
+        self.assertEqual(self.watcher.payloads(), [b"old"])
+
+
+REFUSED = [("PUBACK", 1, 0x83), ("PUBREC", 2, 0x83)]

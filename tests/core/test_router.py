@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mhub.core.delivery import Subscription
 from mhub.core.limits import Limits
-from mhub.core.router import CACHED_BYTES, CACHED_LEVELS, Route, Router
+from mhub.core.router import CACHED_BYTES, CACHED_LEVELS, LOOKS, Route, Router
 from mhub.core.session import Session
 from mhub.core.stats import Stats
 from mhub.wire import reasons
@@ -154,6 +154,30 @@ class Cache(Case):
             router.find(b"live/%d" % number)
         self.assertEqual(router.stats.route_cache_misses, misses)
 
+    def test_filters_that_look_at_many_topics_do_so_only_so_often(self) -> None:
+        """Each of them alone would look at all topics, and find none."""
+        router = self.router(1000)
+        for number in range(500):
+            router.find(b"live/%d/x" % number)
+        session = self.session("s")
+        looks = 0
+        for number in range(500):
+            router.cached.visited = 0
+            self.subscribe(router, session, f"+/+/{number}")
+            looks += router.cached.visited
+        self.assertLess(looks, 500 * (LOOKS + 2))
+        self.assertEqual(router.cache, {})
+        (target,) = router.find(b"live/1/7").targets
+        self.assertEqual(target.topic_filter, "+/+/7")
+
+    def test_a_few_of_them_leave_the_cache_alone(self) -> None:
+        router = self.router(1000)
+        for number in range(500):
+            router.find(b"live/%d/x" % number)
+        for number in range(4):
+            self.subscribe(router, self.session("s"), f"+/+/{number}")
+        self.assertEqual(len(router.cache), 500)
+
     def test_a_hit_is_no_search(self) -> None:
         router = self.router()
         first = router.find(b"a/b")
@@ -174,7 +198,7 @@ class Cache(Case):
         router = self.router()
         for _ in range(2):
             for topic, reason in (
-                (b"a/+", reasons.TOPIC_NAME_INVALID),
+                (b"a/+", reasons.MALFORMED_PACKET),
                 (b"", reasons.PROTOCOL_ERROR),
                 (b"\xff", reasons.MALFORMED_PACKET),
                 (b"a\0", reasons.MALFORMED_PACKET),
@@ -208,6 +232,20 @@ class Routes(Case):
         self.assertEqual(set(targets), {"s", "t"})
         self.assertIs(targets["t"], other)
         self.assertEqual((targets["s"].qos, sorted(targets["s"].ids)), (2, sorted(b"123")))
+
+    def test_what_an_overlapping_subscription_adds_is_not_lost(self) -> None:
+        """In whichever order they are found."""
+        plain = {"qos": 1}
+        for more in ({"qos": 2}, {"ids": b"\x0b\x01"}, {"retain_as_published": True}):
+            for first, second in ((plain, more), (more, plain)):
+                router = self.router()
+                session = self.session("s")
+                self.subscribe(router, session, "a/+", **first)
+                self.subscribe(router, session, "+/b", **second)
+                (target,) = router.find(b"a/b").targets
+                self.assertEqual(target.qos, max(plain["qos"], more.get("qos", 0)))
+                self.assertEqual(target.ids, more.get("ids", b""))
+                self.assertEqual(target.retain_as_published, "retain_as_published" in more)
 
     def test_no_local_holds_for_its_own_subscription_only(self) -> None:
         """A session's own message comes by those of its subscriptions that do not exclude it."""

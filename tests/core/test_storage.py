@@ -2,6 +2,7 @@
 
 from mhub.core.session import Session
 from tests.core.test_journal import DiskCase
+from tests.helpers import packets as p
 
 
 class StaleTests(DiskCase):
@@ -50,3 +51,37 @@ class StaleTests(DiskCase):
         self.world.hub.end_session(session)
         self.disk.settle()
         self.assertEqual((session.queue, self.world.hub.queues.size_bytes), (None, 0))
+
+
+class DrainTests(DiskCase):
+    """A long queue, mostly in the store, for a client that acknowledges as fast as it can."""
+
+    def test_it_drains_without_a_tick(self) -> None:
+        """Whatever portion and window are: the store's answers and the client keep it going."""
+        for portion in (1, 3, 50):
+            for max_inflight in (1, 4, 64):
+                with self.subTest(portion=portion, max_inflight=max_inflight):
+                    self.start(portion=portion, max_inflight=max_inflight)
+                    self.check_drains(60)
+
+    def check_drains(self, count: int) -> None:
+        self.subscriber("away", "t", 1).lose()
+        sender = self.world.client("pub")
+        for number in range(count):
+            sender.publish("t", b"%d" % number, 1)
+            self.disk.settle()
+        self.crash()
+        client = self.join("away")
+        received: list[bytes] = []
+        # Nothing else wakes it: no tick, and nobody who asks the journal to hurry.
+        while True:
+            self.world.settle()
+            packets = client.take()
+            received += [packet.payload for packet in packets]
+            if packets:
+                client.send(*[p.puback(packet.pid) for packet in packets if packet.pid])
+            elif self.disk.busy():
+                self.disk.step()
+            else:
+                break
+        self.assertEqual(received, [b"%d" % number for number in range(count)])

@@ -30,6 +30,17 @@ class Case(DiskCase):
         return len(self.disk.store.deliveries)
 
 
+class Counted(Case):
+    def test_the_sessions_of_each_listener_are_counted_after_a_start(self) -> None:
+        for name, listener in (("a", "one"), ("b", "two"), ("c", "two")):
+            client = self.world.open(4)
+            client.connection.principal.listener = listener
+            client.send(p.connect(name, 4, clean=False))
+            self.disk.settle()
+        self.crash()
+        self.assertEqual(self.world.hub.sessions_at, {"one": 1, "two": 2})
+
+
 class Over(Case):
     """A delivery that is over, however it ended, does not come back after a crash."""
 
@@ -224,6 +235,22 @@ class Retained(Case):
         self.crash()
         again = self.back("c").next("PUBLISH")
         self.assertEqual((again.payload, again.pid, again.dup), (b"x", pid, True))
+
+
+class Granted(Case):
+    def test_a_subscription_beyond_a_lowered_bound_survives(self) -> None:
+        """Bounds are for new subscriptions: a session never loses what it was granted."""
+        deep = "/b/c/d/e/f/g/h/i"
+        client = self.subscriber("c", "+" + deep, 1)
+        client.send(p.subscribe(2, ("a/+" + deep, 1)))
+        self.disk.settle()
+        self.world.options["max_wildcard_patterns"] = 1
+        self.crash()
+        self.assertEqual(len(self.world.hub.router.filters.patterns), 2)
+        client = self.join("c")
+        client.send(p.subscribe(3, ("a/+" + deep, 0), ("a/b/+" + deep, 0)))
+        self.disk.settle()
+        self.assertEqual(client.next("SUBACK").reasons, [0, 0x80])
 
 
 class Ended(Case):

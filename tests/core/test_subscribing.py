@@ -62,6 +62,24 @@ class Answers(Case):
         client.next("UNSUBACK")
         self.assertEqual(client.subscribe("c").reasons, [0])
 
+    def test_more_patterns_of_wildcards_than_allowed(self) -> None:
+        """Refused is what makes searches longer; other names in a pattern that is there do not."""
+        self.build(max_wildcard_patterns=2)
+        client = self.client()
+        deep = "/b/c/d/e/f/g/h/i"
+        asked = ("+" + deep, "a/+" + deep, "a/b/+" + deep, "z/+" + deep, "+/+", "a" + deep)
+        client.send(p.subscribe(5, *[(text, 0) for text in asked], version=5))
+        suback = client.next("SUBACK")
+        self.assertEqual(suback.reasons, [0, 0, 0x97, 0, 0, 0])
+        self.assertTrue(suback.prop(Prop.REASON_STRING))
+        self.assertNotIn("a/b/+" + deep, client.session.subscriptions)
+        self.assertEqual(self.world.stats.subscriptions_refused_patterns, 1)
+        old = self.world.client("old", version=4)
+        self.assertEqual(old.subscribe("a/b/+" + deep).reasons, [0x80])
+        client.send(p.unsubscribe(6, "+" + deep, version=5))
+        client.next("UNSUBACK")
+        self.assertEqual(old.subscribe("a/b/+" + deep).reasons, [0])
+
     def test_all_of_a_packet_or_nothing(self) -> None:
         """A filter that breaks the rules ends the connection before any other is taken."""
         for wrong in (("a#", 0), ("$share//x", 0), ("$share/g/x", p.options(no_local=True))):

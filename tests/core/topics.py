@@ -14,4 +14,4 @@ def _filter(levels: list[str], rest: bool) -> str:
 
 filters = st.builds(
     _filter, st.lists(st.sampled_from((*LEVELS, "+", "+")), max_size=4), st.booleans()
-).filter(lambda text: not filter_problem(text, 10))
+).filter(lambda text: not filter_problem(text))

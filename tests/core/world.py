@@ -11,7 +11,9 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
+from mhub.core import events
 from mhub.core.connection import CLOSED, Connection
+from mhub.core.events import Event, Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.limits import Limits
 from mhub.core.session import Session
@@ -56,27 +58,40 @@ class Outlet:
         self.reading = True
 
 
+class Defect(BaseException):
+    """The hub contains defects of its own, and what fails in a sink; a test is there to see them.
+
+    So this is no Exception, which both would catch.
+    """
+
+
 class Diary:
-    """The hub's events."""
+    """The hub's events: the ends of connections as short lines, and all of them as they are."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []
+        self.events: list[Event] = []
 
-    def connected(self, connection: Connection) -> None:
-        self.lines.append(("connected", connection.client_id))
-
-    def refused(self, connection: Connection, reason: int, text: str) -> None:
-        self.lines.append(("refused", reason, text))
-
-    def disconnected(self, connection: Connection, reason: int, text: str) -> None:
-        self.lines.append(("disconnected", connection.client_id, reason, text))
+    def emit(self, event: Event) -> None:
+        self.events.append(event)
+        if event.kind == events.CONNECTED:
+            self.lines.append(("connected", event.client_id))
+        elif event.kind == events.REFUSED:
+            self.lines.append(("refused", event.reason, event.text))
+        elif event.kind == events.DISCONNECTED:
+            self.lines.append(("disconnected", event.client_id, event.reason, event.text))
+        elif event.kind == events.CRASHED:
+            assert event.error is not None
+            self.crashed(event.text, event.error)
 
     def kicked(self, session: Session, forgotten: bool) -> None:
         self.lines.append(("kicked", session.client_id, forgotten))
 
     def crashed(self, what: str, error: Exception) -> None:
-        """The hub contains defects of its own; a test is there to see them."""
-        raise AssertionError(f"a defect hit {what}") from error
+        raise Defect(f"a defect hit {what}") from error
+
+    def of(self, kind: str) -> list[Event]:
+        return [event for event in self.events if event.kind == kind]
 
 
 class Client:
@@ -193,7 +208,7 @@ class World:
         self.now = START
         self.diary = Diary()
         tokens = itertools.count(1)
-        self.hub = Hub(settings, self.diary, lambda: str(next(tokens)), self.now)
+        self.hub = Hub(settings, Events([self.diary]), lambda: str(next(tokens)), self.now)
 
     @property
     def stats(self) -> Any:

@@ -21,6 +21,11 @@ class Vector:
     reason: int = 0
 
 
+def _flags(version: int) -> int:
+    """For bits that must be 0; MQTT 3.1 has no use for them and does not look at them."""
+    return 0 if version == 3 else MALFORMED
+
+
 def _connects() -> list[Vector]:
     """First packets of a connection."""
     found = []
@@ -32,9 +37,15 @@ def _connects() -> list[Vector]:
             Vector("user and password", version, p.connect("c", version, True, 0, "u", b"\0p")),
             Vector("a will", version, p.connect("c", version, will=("w/t", b"bye", 2, True))),
             Vector("everything", version, p.connect("é€", version, False, 9, "u", "p", ("w", b""))),
-            Vector("reserved flag", version, p.connect(version=version, flags=0x03), MALFORMED),
+            Vector("reserved bit", version, p.connect("c", version, flags=3), _flags(version)),
             Vector(
-                "will QoS without will", version, p.connect(version=version, flags=8), MALFORMED
+                "will QoS without will", version, p.connect("c", version, flags=8), _flags(version)
+            ),
+            Vector(
+                "flags in the first byte",
+                version,
+                p.frame(0x19, p.split(p.connect("c", version))[1]),
+                _flags(version),
             ),
             Vector("will QoS 3", version, p.connect("c", version, will=("w", b"", 3)), MALFORMED),
             Vector(
@@ -88,10 +99,10 @@ def _publishes(version: int) -> list[Vector]:
         publish("of 128 bytes", p.publish("t", bytes(125 - len(end)), version=version)),
         publish("of 20 KB", p.publish("t", bytes(20_000), version=version)),
         publish("QoS 3", p.publish("t", b"x", 3, 1, version=version), MALFORMED),
-        publish("DUP with QoS 0", p.publish("t", b"x", dup=True, version=version), MALFORMED),
+        publish("DUP with QoS 0", p.publish("t", b"x", dup=True, version=version), _flags(version)),
         publish("packet id 0", p.publish("t", b"x", 1, 0, version=version), PROTOCOL),
-        publish("wildcard +", p.publish("t/+", b"", version=version), reasons.TOPIC_NAME_INVALID),
-        publish("wildcard #", p.publish("#", b"", version=version), reasons.TOPIC_NAME_INVALID),
+        publish("wildcard +", p.publish("t/+", b"", version=version), MALFORMED),
+        publish("wildcard #", p.publish("#", b"", version=version), MALFORMED),
         publish("no topic field", p.frame(0x30, b"\0"), MALFORMED),
         publish("topic cut off", p.frame(0x30, b"\0\x05t"), MALFORMED),
         publish("no packet id", p.frame(0x32, b"\0\x01t\0"), MALFORMED),
@@ -115,7 +126,7 @@ def _publishes_v5() -> list[Vector]:
         "subscription id": ([(Prop.SUBSCRIPTION_ID, 1)], PROTOCOL),
         "payload format 2": ([(Prop.PAYLOAD_FORMAT, 2)], PROTOCOL),
         "expiry twice": ([(Prop.MESSAGE_EXPIRY, 1), (Prop.MESSAGE_EXPIRY, 1)], PROTOCOL),
-        "response to a filter": ([(Prop.RESPONSE_TOPIC, "r/#")], PROTOCOL),
+        "response to a filter": ([(Prop.RESPONSE_TOPIC, "r/#")], MALFORMED),
         "will delay": ([(Prop.WILL_DELAY, 1)], MALFORMED),
         "unknown property": (b"\x02\x7f\0", MALFORMED),
         "property cut off": (b"\x02\x02\0", MALFORMED),
@@ -150,29 +161,38 @@ def _requests(version: int) -> list[Vector]:
         Vector("SUBSCRIBE id 0", version, p.subscribe(0, ("a", 0), version=version), PROTOCOL),
         Vector("SUBSCRIBE QoS 3", version, p.subscribe(1, ("a", 3), version=version), PROTOCOL),
         Vector(
-            "SUBSCRIBE reserved bits", version, p.subscribe(1, ("a", 0x40), version=version), 0x81
+            "SUBSCRIBE reserved bits",
+            version,
+            p.subscribe(1, ("a", 0x40), version=version),
+            _flags(version),
         ),
         Vector(
             "SUBSCRIBE bad filter",
             version,
             p.subscribe(1, ("a#", 0), version=version),
-            reasons.TOPIC_FILTER_INVALID,
+            MALFORMED,
         ),
         Vector(
             "SUBSCRIBE empty filter",
             version,
             p.subscribe(1, ("", 0), version=version),
-            reasons.TOPIC_FILTER_INVALID,
+            MALFORMED,
         ),
         Vector(
             "SUBSCRIBE empty share",
             version,
             p.subscribe(1, ("$share//a", 0), version=version),
-            0x82,
+            MALFORMED,
         ),
         Vector("SUBSCRIBE cut off", version, p.frame(0x82, b"\0\1" + none + b"\0\1a"), MALFORMED),
-        Vector("SUBSCRIBE flags", version, p.frame(0x80, b"\0\1" + none + b"\0\1a\0"), MALFORMED),
+        Vector(
+            "SUBSCRIBE flags", version, p.frame(0x80, b"\0\1" + none + b"\0\1a\0"), _flags(version)
+        ),
         Vector("UNSUBSCRIBE", version, p.unsubscribe(1, "a", "b/#", version=version)),
+        Vector("UNSUBSCRIBE empty", version, p.unsubscribe(1, "", version=version), MALFORMED),
+        Vector(
+            "UNSUBSCRIBE misplaced #", version, p.unsubscribe(1, "#a", version=version), MALFORMED
+        ),
         Vector("UNSUBSCRIBE nothing", version, p.unsubscribe(1, version=version), PROTOCOL),
         Vector("UNSUBSCRIBE id 0", version, p.unsubscribe(0, "a", version=version), PROTOCOL),
         Vector("UNSUBSCRIBE cut off", version, p.frame(0xA2, b"\0\1" + none + b"\0\2a"), MALFORMED),
@@ -184,7 +204,7 @@ def _small(version: int) -> list[Vector]:
     found = [
         Vector("PINGREQ", version, p.pingreq()),
         Vector("PINGREQ with a body", version, p.frame(0xC0, b"x"), MALFORMED),
-        Vector("PINGREQ flags", version, p.frame(0xC1), MALFORMED),
+        Vector("PINGREQ flags", version, p.frame(0xC1), _flags(version)),
         Vector("a second CONNECT", version, p.connect("c", version), PROTOCOL),
         Vector("CONNACK from a client", version, b"\x20\x02\0\0", PROTOCOL),
         Vector("SUBACK from a client", version, b"\x90\x03\0\x01\0", PROTOCOL),
@@ -197,7 +217,7 @@ def _small(version: int) -> list[Vector]:
             Vector(name, version, p.frame(first, b"\0\x07")),
             Vector(f"{name} id 0", version, p.frame(first, b"\0\0"), PROTOCOL),
             Vector(f"{name} cut off", version, p.frame(first, b"\0"), MALFORMED),
-            Vector(f"{name} flags", version, p.frame(first ^ 1, b"\0\x07"), MALFORMED),
+            Vector(f"{name} flags", version, p.frame(first ^ 1, b"\0\x07"), _flags(version)),
         ]
         if version == 5:
             text = [(Prop.REASON_STRING, "why"), (Prop.USER_PROPERTY, ("a", "b"))]

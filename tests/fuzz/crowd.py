@@ -6,9 +6,10 @@ The witnesses come by another listener, read everything and answer.
 
 from typing import Any
 
-from mhub.core.authentication import CONTINUE, SUCCESS, Step
+from mhub.core.authentication import Claim, Later, Step, failure, proceed, success
 from mhub.core.connection import CLOSED, UNREAD_BYTES
 from mhub.core.limits import DISCONNECT, DROP_NEWEST, DROP_OLDEST, Limits
+from mhub.core.principal import Identity
 from tests.core.world import Client, World
 from tests.fuzz import script
 from tests.helpers import packets as p
@@ -23,12 +24,48 @@ POLICIES = (DROP_NEWEST, DROP_OLDEST, DISCONNECT)
 class Handshake:
     """An authentication method of two steps that lets everybody in."""
 
-    def __init__(self) -> None:
+    def __init__(self, claim: Claim) -> None:
         self.steps = 0
 
-    def step(self, data: bytes) -> Step:
+    def step(self, data: bytes) -> Step | Later:
         self.steps += 1
-        return Step(CONTINUE if self.steps < 2 else SUCCESS, data[:50], "somebody", "")
+        if self.steps < 2:
+            return proceed(data[:50])
+        return success(Identity("somebody", "any"), data[:50])
+
+
+class Slow:
+    """An authenticator, and a method, that answers with the next turn, or never."""
+
+    def __init__(self) -> None:
+        self.waiting: list[tuple[Later, Step]] = []
+
+    def authenticate(self, claim: Claim) -> Step | Later:
+        user = claim.username or ""
+        return self._later(failure("no") if user == "u" else success(Identity(user, "slow")))
+
+    def __call__(self, claim: Claim) -> "SlowHandshake":
+        return SlowHandshake(self, claim)
+
+    def _later(self, step: Step) -> Later:
+        self.waiting.append((Later(), step))
+        return self.waiting[-1][0]
+
+    def give(self) -> None:
+        waiting, self.waiting = self.waiting, []
+        for later, step in waiting:
+            later.give(step)
+
+
+class SlowHandshake(Handshake):
+    def __init__(self, slow: Slow, claim: Claim) -> None:
+        super().__init__(claim)
+        self.slow = slow
+
+    def step(self, data: bytes) -> Step | Later:
+        step = super().step(data)
+        assert isinstance(step, Step)
+        return self.slow._later(step)
 
 
 class Attacker(Client):
@@ -62,7 +99,9 @@ class Crowd:
             max_retained_bytes=4000,
             sys_interval_s=0,
         )
-        self.world.hub.admission.methods["any"] = Handshake
+        self.slow = Slow()
+        admission = self.world.hub.admission
+        admission.methods["any"] = Handshake if setup & 0xF0 != 0x40 else self.slow
         self.limits = Limits(
             max_packet_size=400,
             max_control_size=300,
@@ -89,6 +128,8 @@ class Crowd:
         self.witness.subscribe("$witness/#", 1)
         self.other = self.world.client("another witness", 4)
         self.other.subscribe("#", 0)
+        if setup & 0xF0 == 0x40:
+            admission.authenticator = self.slow
 
     # What a script says
 
@@ -99,6 +140,7 @@ class Crowd:
             attacker.pour(READ_SIZE if action == script.READ else 1)
         elif action == script.TURN:
             self.world.hub.flush()
+            self.slow.give()
             self.world.turn()
         elif action == script.WAIT:
             self.world.wait(int.from_bytes(data[:2], "big") / 10)

@@ -68,8 +68,10 @@ def body(data: bytes, first: int, start: int, end: int, version: int) -> Any:
     if kind == "PUBLISH":
         return of_publish(publish.decode(data, first, start, end, version, MAX_PROPERTIES))
     if kind == "CONNECT":
-        level, at = decode.connect_version(data, start, end)
-        return of_connect(decode.connect(data, at, end, level)) if level else "unknown version"
+        level, known, at = decode.connect_version(data, start, end)
+        if not known:
+            return f"unknown version, answered as {level}"
+        return of_connect(decode.connect(data, at, end, level))
     if kind in ("PUBACK", "PUBREC"):
         return decode.ack(data, start, end, version, reasons.PUBLISH_REPLIES)
     if kind in ("PUBREL", "PUBCOMP"):

@@ -164,9 +164,9 @@ def scram(data: bytes) -> object:
     found = []
     for _, message in script.steps_of(data[:LONGEST]):
         step = exchange.step(message)
-        found.append((step.outcome, step.data, step.username, step.text))
+        found.append((step.outcome, step.data, step.text))
         assert step.outcome in (CONTINUE, FAILURE)
-        assert not step.username and len(step.text) < 300
+        assert step.identity is None and len(step.text) < 300
         assert len(step.data) <= len(message) + 200
     outcomes = [outcome for outcome, *_ in found]
     assert CONTINUE not in outcomes[1:], outcomes
@@ -176,7 +176,7 @@ def scram(data: bytes) -> object:
 def stranger(data: bytes) -> object:
     """Any first bytes are either a CONNECT's or have short, printable words for the log."""
     words = sniff.describe(data)
-    assert (words is None) == (not data or data[0] == 0x10)
+    assert (words is None) == (not data or (data[0] >> 4 == 1 and data[0] != 0x16))
     assert bool(sniff.kind(data)) == (words is not None)
     assert words is None or (len(words) < 200 and words.isprintable())
     return words

@@ -12,11 +12,13 @@ from typing import Any, ClassVar
 
 from twisted.trial import unittest
 
-from mhub.core.connection import Connection
+from mhub.core import events
+from mhub.core.events import Event, Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.limits import Limits
 from mhub.net.layers import WebSocketLayer
 from mhub.net.loop import Acceptor, Loop
+from tests.core.world import Defect
 from tests.helpers import packets, websocket
 from tests.helpers.client import PATIENCE_S, RawClient
 from tests.helpers.packets import Text
@@ -35,28 +37,24 @@ class Clock:
 
 
 class Diary:
-    """The broker's events and reports, written down for the test."""
+    """The broker's events, written down for the test."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[Any, ...]] = []
 
-    def connected(self, connection: Connection) -> None:
-        self.lines.append(("connected", connection.client_id))
+    def emit(self, event: Event) -> None:
+        if event.kind == events.CONNECTED:
+            self.lines.append(("connected", event.client_id))
+        elif event.kind in (events.REFUSED, events.DISCONNECTED):
+            self.lines.append((event.kind, event.client_id, event.reason, event.text))
+        elif event.kind == events.CRASHED:
+            assert event.error is not None
+            self.crashed(event.text, event.error)
+        elif event.listener:
+            self.lines.append((event.kind, event.listener, event.text))
 
-    def refused(self, connection: Connection, reason: int, text: str) -> None:
-        self.lines.append(("refused", connection.client_id, reason, text))
-
-    def disconnected(self, connection: Connection, reason: int, text: str) -> None:
-        self.lines.append(("disconnected", connection.client_id, reason, text))
-
-    def stranger(self, acceptor: Acceptor, peer: str, data: bytes) -> None:
-        self.lines.append(("stranger", acceptor.name, data))
-
-    def rejected(self, acceptor: Acceptor, peer: str, text: str) -> None:
-        self.lines.append(("rejected", acceptor.name, text))
-
-    def accept_failed(self, acceptor: Acceptor, text: str) -> None:
-        self.lines.append(("accept failed", acceptor.name, text))
+    def crashed(self, what: str, error: Exception) -> None:
+        raise Defect(f"a defect hit {what}") from error
 
 
 class BrokerCase(unittest.SynchronousTestCase):
@@ -80,8 +78,8 @@ class BrokerCase(unittest.SynchronousTestCase):
         self.clock = Clock()
         self.diary = Diary()
         numbers = itertools.count(1)
-        self.hub = Hub(settings, self.diary, lambda: str(next(numbers)), self.clock.now)
-        self.loop = Loop(self.hub, self.diary, self.clock)
+        self.hub = Hub(settings, Events([self.diary]), lambda: str(next(numbers)), self.clock.now)
+        self.loop = Loop(self.hub, self.clock, bytes.hex)
         self.addCleanup(self.loop.close)
         own = {name: value for name, value in limits.items() if name in fields}
         self.limits_in_use = Limits(**own)

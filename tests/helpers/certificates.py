@@ -23,10 +23,10 @@ def _name(text: str) -> x509.Name:
 class Authority:
     """An authority, and what it issues."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, above: "Authority | None" = None) -> None:
         self.name = name
         self.key = ec.generate_private_key(ec.SECP256R1())
-        self.certificate = self._sign(name, self.key, 30, ca=True)
+        self.certificate = (above or self)._sign(name, self.key, 30, ca=True)
 
     def write(self, path: Path) -> None:
         path.write_bytes(self.certificate.public_bytes(Encoding.PEM))

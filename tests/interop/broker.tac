@@ -11,17 +11,23 @@ from mhub.wire.reasons import SUCCESS, UNSPECIFIED
 
 
 class Refusing:
-    def publish(self, connection: object, topic: str) -> int:
+    def publish(self, principal: object, topic: str, qos: int, retain: bool) -> int:
         return SUCCESS
 
-    def subscribe(self, connection: object, topic_filter: str) -> int:
+    def will(self, principal: object, topic: str, qos: int, retain: bool) -> int:
+        return SUCCESS
+
+    def subscribe(self, principal: object, topic_filter: str, qos: int, share: str) -> int:
         # Not authorized would be the better word, but the suite for MQTT 5 cannot read it.
         return UNSPECIFIED if topic_filter == "test/nosubscribe" else SUCCESS
+
+    def receive(self, principal: object, topic: str) -> bool:
+        return True
 
 
 options = Options()
 options.parseOptions(["--config", os.environ["MHUB_CONFIG"]])
 broker = makeService(options)
-broker.hub.authorizer = Refusing()
+broker.hub.authorize_with(Refusing())
 application = Application("mhub")
 broker.setServiceParent(application)

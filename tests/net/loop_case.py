@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 from unittest import TestCase
 
+from mhub.core.events import Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.limits import Limits
 from mhub.net.loop import Acceptor, Link, Loop
@@ -55,8 +56,8 @@ class Case(TestCase):
         self.clock = broker.Clock()
         self.diary = Diary()
         tokens = itertools.count(1)
-        self.hub = Hub(settings, self.diary, lambda: str(next(tokens)), self.clock.now)
-        self.loop = Loop(self.hub, self.diary, self.clock)
+        self.hub = Hub(settings, Events([self.diary]), lambda: str(next(tokens)), self.clock.now)
+        self.loop = Loop(self.hub, self.clock, bytes.hex)
         self.addCleanup(self.loop.close)
         self.listener = Full()
         _narrow(self.listener)

@@ -7,10 +7,11 @@ import socket
 import struct
 import tempfile
 
-from mhub.core.connection import Connection
+from mhub.core.delivery import Subscription
 from mhub.core.limits import Limits
 from mhub.net.layers import WebSocketLayer
 from mhub.net.loop import ACCEPT_PAUSE_S, EVENTS_PER_TURN, IN, LINGER_S, OUT, READ_SIZE, Acceptor
+from mhub.wire.publish import Publish
 from tests.helpers import packets as p
 from tests.helpers import websocket
 from tests.helpers.packets import Prop
@@ -73,16 +74,16 @@ class Accepting(Case):
         late = self.dial()
         self.land()
         self.loop.turn()
-        self.assertEqual(self.reports("accept failed")[0][2], "Too many open files")
+        self.assertEqual(self.reports("accept_failed")[0][2], "Too many open files")
         for _ in range(5):  # no busy loop: the listener is not asked again
             self.loop.turn()
             self.assertFalse(self.loop.epoll.poll(0))
-        self.assertEqual(len(self.reports("accept failed")), 1)
+        self.assertEqual(len(self.reports("accept_failed")), 1)
         self.ping(live)
         self.clock.now += ACCEPT_PAUSE_S + 0.1
         self.loop.tick()
         self.loop.turn()
-        self.assertEqual(len(self.reports("accept failed")), 2)
+        self.assertEqual(len(self.reports("accept_failed")), 2)
         self.listener.problem = None
         self.clock.now += ACCEPT_PAUSE_S + 0.1
         self.loop.tick()
@@ -104,7 +105,7 @@ class Accepting(Case):
         self.dial()
         self.land()
         self.loop.turn()
-        self.assertEqual(self.reports("accept failed"), [])
+        self.assertEqual(self.reports("accept_failed"), [])
         self.listener.problem = None
         self.until(lambda: len(self.loop.links) == 1)
 
@@ -123,7 +124,8 @@ class Accepting(Case):
             sock.send(p.connect("c"))
             self.assertEqual(self.receive(sock, 4), b"\x20\x02\0\0")
             link = self.link("c")
-            self.assertEqual((link.connection.peer, link.connection.listener), ("local", "unix"))
+            principal = link.connection.principal
+            self.assertEqual((principal.address, principal.listener), ("local", "unix"))
 
     def test_nobody_after_the_listeners_closed(self) -> None:
         live = self.client("live")
@@ -143,7 +145,7 @@ class Strangers(Case):
                 self.assertEqual(self.rest(sock), b"")
             except ConnectionResetError:
                 pass  # what it had sent besides was not read
-            self.assertEqual(self.reports("stranger")[-1], ("stranger", "test", data))
+            self.assertEqual(self.reports("stranger")[-1], ("stranger", "test", data.hex()))
         self.assertEqual(self.hub.stats.connections_rejected, 4)
         self.assertEqual((self.loop.links, self.acceptor.connections), ({}, 0))
         self.assertEqual(self.hub.wheel.slots, {})
@@ -446,17 +448,17 @@ class Defects(Case):
     def test_one_connection_only(self) -> None:
         """An exception that should not be closes the connection that it hit, and is reported."""
         live = self.client("live")
-        connected = self.diary.connected
 
-        def explode(connection: Connection) -> None:
-            connected(connection)
-            raise RuntimeError("a defect")
+        class Broken:
+            """A session's intake, which may be anything."""
 
-        self.diary.connected = explode  # type: ignore[method-assign]
-        unlucky = self.dial()
-        unlucky.send(p.connect("unlucky"))
+            def admits(self, message: Publish, qos: int, subscription: Subscription) -> bool:
+                raise RuntimeError("a defect")
+
+        unlucky = self.client("unlucky")
+        self.hub.sessions["unlucky"].intake = Broken()
+        unlucky.send(p.subscribe(1, ("t", 0)) + p.publish("t", b"x"))
         self.rest(unlucky)
-        self.diary.connected = connected  # type: ignore[method-assign]
         self.assertIsInstance(self.reports("crashed")[0][2], RuntimeError)
         self.ping(live)
         self.assertEqual(len(self.loop.links), 1)

@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.asymmetric import ec, rsa, x25519
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from OpenSSL import SSL
 from twisted.internet.interfaces import IOpenSSLServerConnectionCreator
 from twisted.internet.protocol import Factory, Protocol
 from twisted.internet.task import Clock
@@ -23,6 +24,8 @@ from twisted.protocols.tls import TLSMemoryBIOFactory
 from mhub.config import SniSettings, TlsSettings
 from mhub.net.tls import TlsContexts, TlsError
 from tests.helpers.certificates import Authority, write_revocations
+
+DER = 2  # what OpenSSL calls that form
 
 
 class Echo(Protocol):
@@ -180,19 +183,7 @@ class OddCase(TlsCase):
 
     def write_middle(self, root: Authority) -> Authority:
         """An authority below another, in middle.crt."""
-        middle = Authority("middle")
-        now = datetime.now(UTC)
-        middle.certificate = (
-            x509.CertificateBuilder()
-            .subject_name(middle.certificate.subject)
-            .issuer_name(root.certificate.subject)
-            .public_key(middle.key.public_key())
-            .serial_number(x509.random_serial_number())
-            .not_valid_before(now - timedelta(days=1))
-            .not_valid_after(now + timedelta(days=1))
-            .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-            .sign(root.key, hashes.SHA256())
-        )
+        middle = Authority("middle", root)
         middle.write(self.dir / "middle.crt")
         return middle
 
@@ -244,6 +235,66 @@ class Server(OddCase):
         leaf.write_bytes(leaf.read_bytes() + middle.certificate.public_bytes(Encoding.PEM))
         contexts = self.contexts(certificate=str(leaf), key=self.path("leaf.example.key"))
         Link(contexts, self.client(), "leaf.example").pump()
+
+    def chain(self, **changes: Any) -> list[str]:
+        """The names of the certificates that a client is shown, the broker's first."""
+        link = Link(self.contexts(**changes), self.client(), "leaf.example").pump()
+        client: Any = link.client  # it has no public name before Python 3.13
+        shown = (each.public_bytes(DER) for each in client._sslobj.get_unverified_chain())
+        names = (x509.load_der_x509_certificate(der).subject for der in shown)
+        return [str(name.get_attributes_for_oid(NameOID.COMMON_NAME)[0].value) for name in names]
+
+    def test_a_chain_is_completed_from_the_authorities(self) -> None:
+        """As Mosquitto does with its cafile; in whatever order they are, and without the root."""
+        middle = self.write_middle(self.web)
+        self.issue(middle, "leaf.example")
+        leaf = {"certificate": self.path("leaf.example.crt"), "key": self.path("leaf.example.key")}
+        everything = b"".join(
+            (self.dir / name).read_bytes() for name in ("devices.crt", "web.crt", "middle.crt")
+        )
+        (self.dir / "all.crt").write_bytes(everything)
+        for how in ("none", "optional"):
+            shown = self.chain(**leaf, ca=self.path("all.crt"), client_certificate=how)
+            self.assertEqual(shown, ["leaf.example", "middle"])
+        self.check_refused(self.contexts(**leaf), self.client(), "certificate verify failed")
+
+    def test_a_chain_that_is_whole_gets_nothing_on_top(self) -> None:
+        middle = self.write_middle(self.web)
+        self.issue(middle, "leaf.example")
+        leaf = self.dir / "leaf.example.crt"
+        leaf.write_bytes(leaf.read_bytes() + middle.certificate.public_bytes(Encoding.PEM))
+        (self.dir / "all.crt").write_bytes(
+            (self.dir / "middle.crt").read_bytes() + (self.dir / "web.crt").read_bytes()
+        )
+        shown = self.chain(
+            certificate=str(leaf),
+            key=self.path("leaf.example.key"),
+            ca=self.path("all.crt"),
+            client_certificate="optional",
+        )
+        self.assertEqual(shown, ["leaf.example", "middle"])
+
+    def test_a_root_is_not_shown(self) -> None:
+        self.issue(self.web, "leaf.example")
+        leaf = {"certificate": self.path("leaf.example.crt"), "key": self.path("leaf.example.key")}
+        for how in ("none", "optional"):
+            shown = self.chain(**leaf, ca=self.path("web.crt"), client_certificate=how)
+            self.assertEqual(shown, ["leaf.example"])
+
+    def test_an_authority_of_the_same_name_is_not_taken_for_the_issuer(self) -> None:
+        middle = self.write_middle(self.web)
+        other = self.write_middle(self.web)
+        self.issue(middle, "leaf.example")
+        (self.dir / "all.crt").write_bytes(
+            other.certificate.public_bytes(Encoding.PEM)
+            + middle.certificate.public_bytes(Encoding.PEM)
+        )
+        shown = self.chain(
+            certificate=self.path("leaf.example.crt"),
+            key=self.path("leaf.example.key"),
+            ca=self.path("all.crt"),
+        )
+        self.assertEqual(shown, ["leaf.example", "middle"])
 
     def test_alpn_is_answered_and_not_needed(self) -> None:
         for offered, chosen in ((["mqtt"], "mqtt"), (["h2", "mqtt"], "mqtt"), (["h2"], None)):
@@ -315,6 +366,16 @@ class Names(TlsCase):
             self.contexts(sni=(bad,))
 
 
+def common_name(connection: SSL.Connection) -> str:
+    certificate = TlsContexts.client_certificate(connection)
+    return certificate.common_name if certificate is not None else ""
+
+
+def subject(connection: SSL.Connection) -> str:
+    certificate = TlsContexts.client_certificate(connection)
+    return certificate.subject if certificate is not None else ""
+
+
 class Clients(OddCase):
     """What clients' certificates are held to."""
 
@@ -323,8 +384,8 @@ class Clients(OddCase):
         for version in ("TLSv1_2", "TLSv1_3"):
             link = Link(self.guarded(), self.client("pump-7", version)).pump()
             self.assertEqual(link.echo(b"hello"), b"hello")
-            self.assertEqual(TlsContexts.identity(link.handle, "cn"), "pump-7")
-            self.assertEqual(TlsContexts.identity(link.handle, "subject"), "CN=pump-7")
+            self.assertEqual(common_name(link.handle), "pump-7")
+            self.assertEqual(subject(link.handle), "CN=pump-7")
 
     def test_a_subject_is_written_as_in_rfc_4514(self) -> None:
         name = x509.Name(
@@ -336,9 +397,8 @@ class Clients(OddCase):
         )
         self.write_odd(self.devices, "odd", name)
         link = Link(self.guarded(), self.client("odd")).pump()
-        self.assertEqual(TlsContexts.identity(link.handle, "cn"), "Größe 7")
-        subject = TlsContexts.identity(link.handle, "subject")
-        self.assertEqual(subject, "CN=Größe 7,O=Pumps\\, Ltd,C=DE")
+        self.assertEqual(common_name(link.handle), "Größe 7")
+        self.assertEqual(subject(link.handle), "CN=Größe 7,O=Pumps\\, Ltd,C=DE")
 
     def test_what_says_nothing_certain_gives_no_identity(self) -> None:
         for names in ([], ["one", "two"], ["pump\0admin"]):
@@ -346,7 +406,7 @@ class Clients(OddCase):
             attributes.append(x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Works"))
             self.write_odd(self.devices, "odd", x509.Name(attributes))
             link = Link(self.guarded(), self.client("odd")).pump()
-            self.assertEqual(TlsContexts.identity(link.handle, "cn"), "")
+            self.assertEqual(common_name(link.handle), "")
 
     def test_required_and_missing(self) -> None:
         self.check_refused(self.guarded(), self.client(version="TLSv1_3"), "certificate required")
@@ -355,12 +415,12 @@ class Clients(OddCase):
     def test_optional_and_missing(self) -> None:
         link = Link(self.guarded("optional"), self.client()).pump()
         self.assertEqual(link.echo(b"hello"), b"hello")
-        self.assertEqual(TlsContexts.identity(link.handle, "cn"), "")
+        self.assertEqual(common_name(link.handle), "")
 
     def test_not_asked_for(self) -> None:
         self.issue(self.devices, "pump-7")
         link = Link(self.contexts(), self.client("pump-7")).pump()
-        self.assertEqual(TlsContexts.identity(link.handle, "cn"), "")
+        self.assertEqual(common_name(link.handle), "")
 
     def test_another_authority(self) -> None:
         """Also one of the same name."""
@@ -406,7 +466,7 @@ class Clients(OddCase):
             first = Link(contexts, client).pump()
             again = Link(contexts, client, session=first.client.session).pump()
             self.assertFalse(again.client.session_reused)
-            self.assertEqual(TlsContexts.identity(again.handle, "cn"), "pump-7")
+            self.assertEqual(common_name(again.handle), "pump-7")
 
 
 class Reloading(TlsCase):

@@ -16,6 +16,7 @@ class Reactor:
         self.threadCallQueue: list[Callable[[], None]] = []
         self.readers = 0
         self.woken = 0
+        self.later: Callable[[], None] | None = None
 
     def wakeUp(self) -> None:
         self.woken += 1
@@ -33,10 +34,16 @@ class Reactor:
         self.readers -= 1
 
 
+class Hub:
+    def __init__(self) -> None:
+        self.unfinished: list[str] = []
+
+
 class Loop:
     """Says how long it would have waited."""
 
     def __init__(self) -> None:
+        self.hub = Hub()
         self.epoll = select.epoll()
         self.waits: list[float | None] = []
 
@@ -66,7 +73,7 @@ class Patience(SynchronousTestCase):
         """Within a timed call: those of threads were made before, and the wake-up is read."""
         self.turns.go_on_soon()
         self.loop.serve = self.calls  # type: ignore[method-assign]
-        self.reactor.later()
+        self.run_later()
         self.assertEqual(self.reactor.woken, 1)
 
     def calls(self, *args: object) -> None:
@@ -74,8 +81,23 @@ class Patience(SynchronousTestCase):
 
     def test_without_one_nobody_is_woken(self) -> None:
         self.turns.go_on_soon()
-        self.reactor.later()
+        self.run_later()
         self.assertEqual(self.reactor.woken, 0)
+
+    def run_later(self) -> None:
+        assert self.reactor.later is not None
+        self.reactor.later()
+
+    def test_what_is_unfinished_when_the_reactor_goes_on_does_not_wait_for_a_tick(self) -> None:
+        """A timed call of others was due, say; no socket has anything to read."""
+        self.loop.hub.unfinished.append("a queue that was sent one portion of")
+        self.turns.doRead()
+        self.run_later()
+        self.assertEqual(len(self.loop.waits), 2)
+
+    def test_with_nothing_unfinished_the_next_event_is_waited_for(self) -> None:
+        self.turns.doRead()
+        self.assertIsNone(self.reactor.later)
 
     def test_the_two_epolls_do_not_watch_each_other(self) -> None:
         found = []

@@ -70,7 +70,9 @@ class HangingTests(SynchronousTestCase):
     def daemon(self, directory: Path) -> int:
         """A broker in the background, as twistd makes it without `--nodaemon`."""
         pid_file = directory / "daemon.pid"
-        command = twistd("mhub", "--config", str(directory / "broker.toml"))
+        config = directory / "daemon.toml"
+        config.write_text(CONFIG + '[store]\nkind = "memory"\n[control]\npath = ""\n')
+        command = twistd("mhub", "--config", str(config))
         command[1:2] = [f"--pidfile={pid_file}", f"--logfile={directory / 'daemon.log'}"]
         subprocess.run(command, check=True, cwd=directory, env=environment(), timeout=60)
         return int(pid_file.read_text())

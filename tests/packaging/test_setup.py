@@ -99,6 +99,32 @@ class ContentsTests(SynchronousTestCase):
         self.assertEqual(list(ROOT.glob("twisted/**/__init__.py")), [])
 
 
+class NameTests(SynchronousTestCase):
+    """What package indexes have as `mhub` is another project."""
+
+    def test_the_distribution(self) -> None:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+        self.assertEqual(project["name"], "mhub-broker")
+        self.assertEqual(project["scripts"], {"mhub": "mhub.cli:main"})
+
+    def test_nobody_is_told_to_install_the_other_one(self) -> None:
+        told = re.compile(r"\bpip[^\n]* install\b[^\n]*?[\"' ]mhub(?![\w./-])")
+        files = [
+            *ROOT.glob("*.md"),
+            *ROOT.glob("docs/**/*.md"),
+            *ROOT.glob("docs/**/*.toml"),
+            *ROOT.glob(".ci/*"),
+            ROOT / "Makefile",
+            *(path for _, path in modules().items()),
+        ]
+        commands = [
+            f"{path.name}: {found[0]}"
+            for path in files
+            for found in told.finditer(path.read_text())
+        ]
+        self.assertEqual(commands, [])
+
+
 class DependencyTests(SynchronousTestCase):
     # What others' names are imported under, and who brings them.
     BROUGHT_BY = {

@@ -52,10 +52,10 @@ class NoteSuite(StoreCase):
 
     async def test_a_client_id_may_begin_with_zero(self) -> None:
         await self.start()
-        await self.full_session(1, NEVER, client_id=INTERNAL, username="\0", mount="a\0b")
+        await self.full_session(1, NEVER, client_id=INTERNAL, principal="\0", mount="a\0b")
         await self.commit(session(2, client_id="\0"), session(3, client_id=f"{INTERNAL}\0"))
         expected = [
-            session(1, NEVER, client_id=INTERNAL, username="\0", mount="a\0b"),
+            session(1, NEVER, client_id=INTERNAL, principal="\0", mount="a\0b"),
             session(2, client_id="\0"),
             session(3, client_id=f"{INTERNAL}\0"),
         ]

@@ -33,7 +33,9 @@ class SessionSuite(StoreCase):
     async def test_a_session_comes_back_with_every_field(self) -> None:
         await self.start()
         will = body("gone", "will/é")
-        first = session(3, 0xFFFFFFFF, username="ü", listener="tls", mount="m/", ends_at=NOW + 9.25)
+        first = session(
+            3, 0xFFFFFFFF, principal="ü", listener="tls", mount="m/", ends_at=NOW + 9.25
+        )
         filled(first, will=will, will_delay_s=7, will_at=NOW + 1.5)
         second = session(4, 1)
         await self.commit(first, second)

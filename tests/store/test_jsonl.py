@@ -61,7 +61,7 @@ def _session(sid: int, **fields: Any) -> SessionRecord:
 SESSIONS = st.builds(
     _session,
     SIDS,
-    username=st.text(),
+    principal=st.text(),
     listener=st.text(max_size=8),
     mount=st.text(max_size=8),
     expiry_s=st.integers(1, 0xFFFFFFFF),  # 0 ends with the process, and so with open()
@@ -189,7 +189,7 @@ class RoundTripTests(JsonlCase):
         self.assertEqual(
             [json.loads(line) for line in self.exported(store).splitlines()],
             [
-                {"mhub": "store", "schema": 3},
+                {"mhub": "store", "schema": 4},
                 {"kind": "message", "mid": 7, "body": {"topic": "t", "qos": 1, "payload": "é"}},
                 {"kind": "delivery", "sid": 1, "seq": 3, "mid": 7, "size_bytes": 10, "qos": 1},
                 {"kind": "incoming", "sid": 1, "pid": 5},
@@ -271,14 +271,14 @@ class RoundTripTests(JsonlCase):
 
 class BadLineTests(JsonlCase):
     def test_first_line(self) -> None:
-        ours = 'expected {"mhub": "store", "schema": 3}, as `mhub store export` writes it'
+        ours = 'expected {"mhub": "store", "schema": 4}, as `mhub store export` writes it'
         for first, text in (
             (b"", "the file is empty"),
             (b"\n", ours),
             (b'{"mhub": "bench", "schema": 1}\n', ours),
             (b'{"mhub": "store", "schema": "1"}\n', ours),
             (b'{"mhub": "store", "schema": 0}\n', ours),
-            (b'{"mhub": "store", "schema": 4}', "schema 4 is newer than this mhub, which knows 3"),
+            (b'{"mhub": "store", "schema": 5}', "schema 5 is newer than this mhub, which knows 4"),
         ):
             error = self.assertRaises(BadLine, Survey, io.BytesIO(first), "x.jsonl")
             self.assertEqual(str(error), f"x.jsonl:1: {text}")

@@ -285,7 +285,7 @@ class RefusalTests(RedisCase):
         for version, notes in ((1, {}), (2, {"n": "1"})):
             server.ask("FLUSHALL")
             store = await self.opened(server.port)
-            kept = session(1, username="u", will=body("gone"), epoch=5, began=4)
+            kept = session(1, principal="u", will=body("gone"), epoch=5, began=4)
             await store.commit(
                 batch(kept, delivery(1, 1), retained={"t": body()}, notes=notes),
             )

@@ -137,7 +137,7 @@ class FileTests(TestCase):
         os.makedirs(self.path)
         store = SqliteStore(reactor, self.path)
         self.stores.append(store)
-        await self.problem(store.open(NOW), StoreError)
+        await self.problem(store.open(NOW), StoreBroken)
         self.assertNotIn("mhub-sqlite", [each.name for each in threading.enumerate()])
         os.rmdir(self.path)
         await store.open(NOW)
@@ -372,7 +372,9 @@ class FileTests(TestCase):
         self.assertEqual((contents.last_sid, contents.last_mid), (12, 40))
         self.assertEqual([said(each) for each in contents.retained], [("r", b"kept")])
         [found] = contents.sessions
-        expected = session(7, 300, client_id="old", username="u", listener="l", mount="m/")
+        expected = session(
+            7, 300, client_id="old", principal='{"claimed_user":"u"}', listener="l", mount="m/"
+        )
         expected.ends_at, expected.will_delay_s, expected.will_at = NOW + 100, 5, NOW + 0.5
         expected.will = found.record.will
         self.assertEqual(said(found.record.will), ("w", b"bye"))

@@ -9,6 +9,7 @@ from twisted.logger import globalLogPublisher
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.core.channel_records import Entry
+from mhub.core.events import STORE_FAILED, STORE_RECOVERED, Event
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.core.records import Batch, Contents, Row
@@ -124,14 +125,26 @@ class CommitTests(WriterCase):
         self.assertEqual([packet.type for packet in self.sender.take()], ["PUBACK"])
         self.assertEqual(len(self.balky.store.deliveries), 1)
         self.assertEqual(self.world.hub.storage.state, "ok")
-        self.assertIn("works again", self.said[-1])
+        self.assertEqual(len(self.world.diary.of(STORE_RECOVERED)), 1)
 
-    def test_the_log_has_it_once_and_then_once_a_minute(self) -> None:
+    def test_it_is_an_event_once_and_then_once_a_minute(self) -> None:
         self.sender.publish("t", b"x", 1)
         self.clock.pump([1.0] * 50)
-        self.assertEqual(len([line for line in self.said if "no room on the disk" in line]), 1)
+        self.assertEqual([e.text for e in self.failures()], ["no room on the disk"])
         self.clock.pump([1.0] * 30)
-        self.assertEqual(len([line for line in self.said if "no room on the disk" in line]), 2)
+        self.assertEqual([e.is_first for e in self.failures()], [True, False])
+
+    def test_another_reason_is_an_event_at_once(self) -> None:
+        self.sender.publish("t", b"x", 1)
+        self.clock.pump([1.0] * 5)
+        self.balky.problem = StoreError("the disk is gone")
+        self.clock.pump([1.0] * 20)
+        self.assertEqual(
+            [e.text for e in self.failures()], ["no room on the disk", "the disk is gone"]
+        )
+
+    def failures(self) -> list[Event]:
+        return self.world.diary.of(STORE_FAILED)
 
     def test_tries_come_at_growing_intervals(self) -> None:
         self.sender.publish("t", b"x", 1)

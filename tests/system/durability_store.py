@@ -40,8 +40,8 @@ queue_window = {window}
 WINDOWS = (16, 64, 256)
 """Small ones, so that queues are partly in the store alone."""
 
-FAILING = "fails, nothing is acknowledged"
-WORKING = "works again"
+FAILING = "the store failed"
+WORKING = "the store recovered"
 
 
 class SqlitePlace:

@@ -1,15 +1,19 @@
 """Clients that hang, send a byte at a time, or begin and never end: given up in time."""
 
+import select
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from functools import partial
 
 from tests.helpers import packets, websocket
 from tests.helpers.certificates import Authority
 from tests.system.case import SECURE_AND_WEB, BrokerCase, HouseCase, place
-from tests.system.process import Broker
+from tests.system.process import Broker, wait_until
 from tests.system.raw import Raw, closed_within, dial, upgraded
 
 HANGING = """
@@ -173,3 +177,42 @@ class IdleHandshakeTests(BrokerCase):
         live.expect("PUBLISH", payload=b"after")
         live.close()
         self.assertEqual(0, broker.stop())
+
+
+class UnfinishedTests(BrokerCase):
+    """Large packets that never end, over each transport: the memory for all of them is bounded."""
+
+    PACKET = packets.publish("t", bytes(1_000_000), version=5)
+
+    def test_those_without_progress_make_room(self) -> None:
+        directory = place(self)
+        authority = Authority("Test Authority")
+        authority.write(directory / "ca.crt")
+        authority.issue("localhost", directory / "server.crt", directory / "server.key")
+        broker = self.start(
+            SECURE_AND_WEB + '[limits]\nmax_partial_bytes = "4 MiB"\n', directory=directory
+        )
+        trust = ssl.create_default_context(cafile=str(directory / "ca.crt"))
+        socks: list[socket.socket] = []
+        for number in range(12):
+            frames: Callable[[bytes], bytes] = bytes
+            if number % 3 == 0:
+                sock = dial(("127.0.0.1", broker.port))
+            elif number % 3 == 1:
+                bare = dial(("127.0.0.1", broker.ports["secure"]))
+                sock = trust.wrap_socket(bare, server_hostname="localhost")
+            else:
+                sock = dial(("127.0.0.1", broker.ports["web"]))
+                upgraded(sock)
+                frames = partial(websocket.frame, websocket.BINARY)
+            self.addCleanup(sock.close)
+            sock.sendall(frames(packets.connect(f"c{number}", 5)))
+            sock.recv(1000)
+            sock.sendall(frames(self.PACKET[:-1]))
+            socks.append(sock)
+        # Four of them fit: the others hear of it, in whichever order they were read.
+        wait_until(lambda: len(select.select(socks, [], [], 0)[0]) >= 8, "eight are closed")
+        heard = select.select(socks, [], [], 0)[0]
+        self.assertEqual(len(heard), 8)
+        for sock in heard:
+            self.assertIn(b"\x97", sock.recv(1000))  # DISCONNECT, Quota exceeded

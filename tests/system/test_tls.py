@@ -3,6 +3,7 @@
 import signal
 import socket
 import ssl
+import subprocess
 
 from cryptography.x509 import load_pem_x509_certificate
 
@@ -103,6 +104,29 @@ class ClientCertificateTests(HouseCase):
         place = self.house.directory
         context.load_cert_chain(place / "server.crt", place / "server.key")
         self.check_turned_away(context)
+
+
+class ChainTests(BrokerCase):
+    def test_authorities_of_ca_complete_the_chain(self) -> None:
+        """For a client that knows the root alone, such as openssl."""
+        folder = place(self)
+        root = Authority("Root")
+        root.write(folder / "root.crt")
+        middle = Authority("Middle", root)
+        middle.write(folder / "middle.crt")
+        middle.issue("localhost", folder / "server.crt", folder / "server.key")
+        broker = self.start(
+            '[[listeners]]\nname = "secure"\ntransport = "tls"\nport = 0\n'
+            'tls.certificate = "server.crt"\ntls.key = "server.key"\ntls.ca = "middle.crt"\n',
+            directory=folder,
+        )
+        command = ["openssl", "s_client", "-connect", f"127.0.0.1:{broker.ports['secure']}"]
+        command += ["-CAfile", str(folder / "root.crt"), "-verify_return_error", "-showcerts"]
+        ended = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=20
+        )
+        self.assertEqual(2, ended.stdout.count("BEGIN CERTIFICATE"), ended.stdout + ended.stderr)
+        self.assertIn("Verify return code: 0 (ok)", ended.stdout)
 
 
 class ReloadTests(BrokerCase):

@@ -4,7 +4,12 @@ from unittest import TestCase
 
 from mhub.wire import topics
 from mhub.wire.errors import ProtocolFault
-from mhub.wire.reasons import PROTOCOL_ERROR, TOPIC_FILTER_INVALID, TOPIC_NAME_INVALID
+from mhub.wire.reasons import (
+    MALFORMED_PACKET,
+    PROTOCOL_ERROR,
+    TOPIC_FILTER_INVALID,
+    TOPIC_NAME_INVALID,
+)
 
 LEVELS = 8
 
@@ -26,7 +31,16 @@ class Names(TestCase):
     def test_no_wildcards(self) -> None:
         """[MQTT-3.3.2-2]: in no place of a name."""
         for name in ("+", "#", "a/+", "a/#", "a+", "#a", "a/b#c/d"):
-            self.refuse(name, TOPIC_NAME_INVALID)
+            self.refuse(name, MALFORMED_PACKET)
+
+    def test_outside_of_a_publish(self) -> None:
+        """Wills and response topics: neither empty nor with wildcards."""
+        topics.check_name_form("a/b", "will topic")
+        for name in ("", "+", "a/#"):
+            with self.assertRaises(ProtocolFault) as caught:
+                topics.check_name_form(name, "will topic")
+            self.assertEqual(caught.exception.reason, MALFORMED_PACKET)
+            self.assertIn("will topic", caught.exception.text)
 
     def test_levels_are_bounded(self) -> None:
         topics.check_name("/" * (LEVELS - 1), LEVELS)
@@ -36,14 +50,20 @@ class Names(TestCase):
 class Filters(TestCase):
     def test_what_may_be_a_filter(self) -> None:
         for text in ("a", "/", "#", "+", "+/+", "a/#", "a/+/b", "/+", "+/", "/#", "$SYS/#", "+/#"):
-            self.assertEqual(topics.filter_problem(text, LEVELS), "", text)
+            self.assertEqual(topics.filter_problem(text), "", text)
             topics.check_filter(text, LEVELS)
+            topics.check_filter_form(text)
+            topics.check_filter_form(f"$share/g/{text}")
 
     def refuse(self, text: str, words: str) -> None:
-        self.assertIn(words, topics.filter_problem(text, LEVELS))
+        self.assertIn(words, topics.filter_problem(text))
         with self.assertRaises(ProtocolFault) as caught:
             topics.check_filter(text, LEVELS)
-        self.assertEqual(caught.exception.reason, TOPIC_FILTER_INVALID)
+        self.assertEqual(caught.exception.reason, MALFORMED_PACKET)
+        for form in (text, f"$share/g/{text}"):
+            with self.assertRaises(ProtocolFault) as caught:
+                topics.check_filter_form(form)
+            self.assertEqual(caught.exception.reason, MALFORMED_PACKET)
 
     def test_no_empty_filter(self) -> None:
         """[MQTT-4.7.3-1]"""
@@ -60,8 +80,10 @@ class Filters(TestCase):
             self.refuse(text, "'+'")
 
     def test_levels_are_bounded(self) -> None:
-        self.assertEqual(topics.filter_problem("+/" * (LEVELS - 1) + "#", LEVELS), "")
-        self.refuse("+/" * LEVELS + "#", "levels")
+        topics.check_filter("+/" * (LEVELS - 1) + "#", LEVELS)
+        with self.assertRaises(ProtocolFault) as caught:
+            topics.check_filter("+/" * LEVELS + "#", LEVELS)
+        self.assertEqual(caught.exception.reason, TOPIC_FILTER_INVALID)
 
 
 class SharedFilters(TestCase):
@@ -79,7 +101,7 @@ class SharedFilters(TestCase):
         for text in ("$share/", "$share/g", "$share/g/", "$share//a", "$share/+/a", "$share/g#/a"):
             with self.assertRaises(ProtocolFault, msg=text) as caught:
                 topics.split_share(text)
-            self.assertEqual(caught.exception.reason, PROTOCOL_ERROR)
+            self.assertEqual(caught.exception.reason, MALFORMED_PACKET)
 
 
 class Matching(TestCase):

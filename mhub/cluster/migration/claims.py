@@ -245,6 +245,9 @@ class Claims:
             if is_later:  # that claim was known before this CONNECT came
                 self.claim_again(target)
             connection.epoch = target.epoch
+            if target.session is not None and target.session.will is not None:
+                # The client was back before the delay was over, or the source had published it.
+                target.session.will.due_at = 0.0
             node.hub.admission.welcome(connection)
         elif session is None:
             self.announce(client_id)
@@ -361,7 +364,7 @@ class Claims:
         """The session has to go to another node."""
         node = self._node
         if session.connection is not None:
-            node.hub.stats.sessions_taken_over += 1
+            node.hub.events.taken_over(session.connection, text)
             session.connection.fail(reasons.SESSION_TAKEN_OVER, text)
         if (
             node.hub.sessions.get(session.client_id) is session

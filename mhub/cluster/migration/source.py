@@ -151,6 +151,15 @@ class Source:
             self.session.forget_load()
             self._node.hub.wheel.disarm(self.session)
 
+    def _publish_due_will(self) -> None:
+        """One whose time has come goes out here, as the client is back too late; one whose delay is
+        not over goes to the target with the session."""
+        if self.session.is_will_due(self._node.hub.now):
+            peers = self._node.peers
+            publisher, peers.publisher = peers.publisher, None  # it is of this node
+            self._node.hub.publish_will(self.session)
+            peers.publisher = publisher
+
     def look(self) -> None:
         """Go on, if something is there to go on with."""
         if self.state in (
@@ -173,6 +182,7 @@ class Source:
         owner = self._migration.claims.owner_for(self)
         if owner is None or not owner.peer.up or not owner.has_table:
             return
+        self._publish_due_will()
         self.freeze()
         self.target = owner.name
         self.epoch = self._migration.holders.held(owner, self.client_id)
@@ -468,6 +478,7 @@ class Source:
         This needs no answer: an entry is in the channel from the moment that it is not here.  What
         nodes send which do not know of the newer session yet follows.
         """
+        self._publish_due_will()
         self.freeze()
         self.merging_since = self._node.hub.now
         self._migration.merging.set_apart(self)

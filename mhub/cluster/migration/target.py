@@ -22,6 +22,7 @@ from mhub.core.channel_records import Entry
 from mhub.core.codec import decode_rows, decode_session
 from mhub.core.connection import WAITING, Connection
 from mhub.core.delivery import delivery_of
+from mhub.core.journal import subscription_record
 from mhub.core.limits import NEVER
 from mhub.core.records import StoredSession
 from mhub.core.restore import ARRIVING as ARRIVING_NOTE
@@ -133,8 +134,9 @@ class Target:
             hub.journal.session(session)
             hub.journal.note(ARRIVING_NOTE + self.client_id, str(session.sid))
         if session.sid:
-            for subscribed, subscription in session.subscriptions.items():
-                hub.require_journal().subscribed(subscribed, subscription)
+            for name, subscription in session.subscriptions.items():
+                record = subscription_record(session.sid, name, subscription)
+                hub.require_journal().subscribed(record)
             for pid in session.incoming:
                 hub.require_journal().incoming(session, pid, True)
         self._tell(frames.ACCEPT)

@@ -44,7 +44,7 @@ ANYWHERE = {
 }
 
 LEFT_OUT: dict[str, set[str]] = {
-    "Session": {"last_seq", "username", "listener", "mount"},
+    "Session": {"last_seq", "principal", "namespace"},
     "Inflight": {"window"},
     "OutgoingQueue": {"total", "size_bytes", "tail_seq"},
     "Connection": {

@@ -1,0 +1,373 @@
+"""What happens in the broker, as one stream of events that any number of sinks hear.
+
+    hub.events.connected(connection, ...)  -> Event -> sink.emit(event), for each sink in turn
+
+Sinks are the log, the counters, and whatever else wants to know: an audit trail, a dashboard.  They
+are called at once, take the time themselves, and must not keep the caller waiting.  A sink that
+fails hurts neither the caller nor the others, which are told of it.
+
+Nothing here runs per message.  What can happen to each message (it is dropped, it is denied) is
+told as a burst: the first one of a client and a cause is an event, those that follow are counted,
+and their number is an event at each interval until there are none.  So many clients can have a
+burst at once, MOST_BURSTS; those beyond are counted together.  What has a counter of its own and
+belongs to no client, as the messages that another node did not get, is told the same way by
+watch(), which looks at that counter a few times a second and costs a message nothing.
+"""
+
+from typing import Final, Protocol
+
+from mhub.core.principal import NOBODY, Principal
+from mhub.core.timers import Timed
+
+# Kinds
+CONNECTED: Final = "connected"
+REFUSED: Final = "refused"  # a CONNECT was answered with no, or did not come in time
+REJECTED: Final = "rejected"  # closed before MQTT began: a limit, a layer that failed
+STRANGER: Final = "stranger"  # closed before MQTT began: it is not MQTT
+ACCEPT_FAILED: Final = "accept_failed"  # the system gave a listener no connection
+DISCONNECTED: Final = "disconnected"  # after `connected`, always; `by` says who ended it
+TAKEN_OVER: Final = "taken_over"  # another connection has the client id; `disconnected` follows
+KICKED: Final = "kicked"  # by an operator; `disconnected` follows, if it was connected
+SESSION_EXPIRED: Final = "session_expired"
+DENIED: Final = "denied"  # `cause`: publish, subscribe, receive or will
+DROPPED: Final = "dropped"  # `cause`: why `count` messages were
+LIMITED: Final = "limited"  # `cause`: the setting that held somebody back, `count` times
+CRASHED: Final = "crashed"  # a defect of ours came to light; what it hit was closed
+NODE: Final = "node"  # another node; `cause`: its new state
+STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason, then at times
+STORE_RECOVERED: Final = "store_recovered"
+
+KINDS: Final = (
+    CONNECTED,
+    REFUSED,
+    REJECTED,
+    STRANGER,
+    ACCEPT_FAILED,
+    DISCONNECTED,
+    TAKEN_OVER,
+    KICKED,
+    SESSION_EXPIRED,
+    DENIED,
+    DROPPED,
+    LIMITED,
+    CRASHED,
+    NODE,
+    STORE_FAILED,
+    STORE_RECOVERED,
+)
+
+# Who ended a connection
+CLIENT: Final = "client"  # it sent DISCONNECT
+BROKER: Final = "broker"
+NETWORK: Final = "network"  # it closed without DISCONNECT, or was lost
+OPERATOR: Final = "operator"
+
+# Causes of what can happen to each message, as indices of CAUSES; the first five are drops.
+QUEUE_FULL: Final = 0
+OFFLINE: Final = 1
+EXPIRED: Final = 2
+TOO_LARGE: Final = 3
+UNMOUNTED: Final = 4
+PUBLISH: Final = 5
+SUBSCRIBE: Final = 6
+RECEIVE: Final = 7
+WILL: Final = 8
+
+CAUSES: Final = (
+    "queue_full",
+    "offline",
+    "expired",
+    "too_large",
+    "unmounted",
+    "publish",
+    "subscribe",
+    "receive",
+    "will",
+)
+
+MOST_BURSTS: Final = 1000
+"""Clients whose bursts are told one by one; those beyond are told together."""
+
+
+class EventSource(Timed):
+    """A connection, as far as events tell of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.principal = NOBODY
+        self.version = 0
+        self.burst: Burst | None = None  # what it was denied lately
+
+
+class Event:
+    """One thing that happened; fields that do not apply are empty."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self.principal = NOBODY  # whom it is about
+        self.version = 0  # of MQTT, as on the wire
+        self.reason = 0  # an MQTT reason code
+        self.text = ""  # for people
+        self.cause = ""  # for programs; see the kinds
+        self.by = ""  # who ended a connection
+        self.topic = ""  # topic or filter that was denied
+        self.node = ""  # another node of the cluster
+        self.count = 1
+        self.is_first = True  # False: more of a burst that was told of before
+        self.duration_s = 0.0  # how long it has been so
+        self.session_present = False  # the client goes on with a session that it had
+        self.error: Exception | None = None
+
+    @property
+    def client_id(self) -> str:
+        return self.principal.client_id
+
+    @property
+    def user(self) -> str:
+        return self.principal.user
+
+    @property
+    def claimed_user(self) -> str:
+        return self.principal.claimed_user
+
+    @property
+    def address(self) -> str:
+        return self.principal.address
+
+    @property
+    def listener(self) -> str:
+        return self.principal.listener
+
+
+class Sink(Protocol):
+    """Whoever wants to know."""
+
+    def emit(self, event: Event) -> None: ...
+
+
+class Burst:
+    """What happens again and again to the messages of one client."""
+
+    def __init__(self, principal: Principal) -> None:
+        self.principal = principal
+        self.counts = [0] * len(CAUSES)  # since the last event
+        self.is_told = [False] * len(CAUSES)
+        self.over = False  # whoever has it begins another one
+
+    def add(self, cause: int) -> bool:
+        """Count one; whether it is the first, which is an event."""
+        if self.is_told[cause]:
+            self.counts[cause] += 1
+            return False
+        self.is_told[cause] = True
+        return True
+
+
+class Watch:
+    """A counter, and up to where events have told of it."""
+
+    def __init__(self) -> None:
+        self.told = 0
+        self.quiet_until = 0.0  # it was told of: the next time is not before
+
+
+class Events:
+    def __init__(self, sinks: list[Sink], interval_s: float = 10.0) -> None:
+        self.sinks = sinks
+        self.interval_s = interval_s  # how often the number of what followed is told
+        self.due_at = 0.0
+        self.bursts: list[Burst] = []
+        self.others = Burst(NOBODY)
+        self.others.over = True  # nobody keeps it
+        self.watches: dict[tuple[str, str, str], Watch] = {}
+
+    def emit(self, event: Event) -> None:
+        for sink in self.sinks:
+            try:
+                sink.emit(event)
+            except Exception as error:
+                self._tell_others(sink, error)
+
+    def _tell_others(self, broken: Sink, error: Exception) -> None:
+        crash = Event(CRASHED)
+        crash.text = "a sink of events"
+        crash.error = error
+        for sink in self.sinks:
+            if sink is not broken:
+                try:
+                    sink.emit(crash)
+                except Exception:
+                    continue  # there is nobody left to tell
+
+    # Connections
+
+    def _about(self, kind: str, source: EventSource) -> Event:
+        event = Event(kind)
+        event.principal = source.principal
+        event.version = source.version
+        return event
+
+    def connected(self, source: EventSource, session_present: bool) -> None:
+        event = self._about(CONNECTED, source)
+        event.session_present = session_present
+        self.emit(event)
+
+    def refused(self, source: EventSource, reason: int, text: str) -> None:
+        event = self._about(REFUSED, source)
+        event.reason = reason
+        event.text = text
+        self.emit(event)
+
+    def disconnected(self, source: EventSource, reason: int, text: str, by: str) -> None:
+        event = self._about(DISCONNECTED, source)
+        event.reason = reason
+        event.text = text
+        event.by = by
+        self.emit(event)
+
+    def taken_over(self, source: EventSource, text: str) -> None:
+        event = self._about(TAKEN_OVER, source)
+        event.text = text
+        self.emit(event)
+
+    def kicked(self, principal: Principal, version: int, reason: int, text: str) -> None:
+        """Also a client that is not connected, whose session is deleted."""
+        event = Event(KICKED)
+        event.principal = principal
+        event.version = version
+        event.reason = reason
+        event.text = text
+        event.by = OPERATOR
+        self.emit(event)
+
+    # Before MQTT
+
+    def stranger(self, listener: str, address: str, text: str) -> None:
+        self._at_listener(STRANGER, listener, address, text, "")
+
+    def rejected(self, listener: str, address: str, text: str, limit: str = "") -> None:
+        """`limit` is the setting that was reached, if it is one."""
+        self._at_listener(REJECTED, listener, address, text, limit)
+
+    def accept_failed(self, listener: str, text: str) -> None:
+        self._at_listener(ACCEPT_FAILED, listener, "", text, "")
+
+    def _at_listener(self, kind: str, listener: str, address: str, text: str, cause: str) -> None:
+        event = Event(kind)
+        event.principal = Principal(address, listener)
+        event.text = text
+        event.cause = cause
+        self.emit(event)
+
+    # Messages, told as bursts
+
+    def denied(self, source: EventSource, cause: int, topic: str, reason: int) -> None:
+        """PUBLISH, SUBSCRIBE, RECEIVE or WILL: what a client may not do."""
+        burst = source.burst
+        if burst is None or burst.over:
+            burst = self.begin_burst(source.principal)
+            source.burst = burst
+        if burst.add(cause):
+            event = self._about(DENIED, source)
+            event.cause = CAUSES[cause]
+            event.topic = topic
+            event.reason = reason
+            self.emit(event)
+
+    def begin_burst(self, principal: Principal) -> Burst:
+        """For a client that has none, or one that is over."""
+        if len(self.bursts) >= MOST_BURSTS:
+            return self.others
+        burst = Burst(principal)
+        self.bursts.append(burst)
+        return burst
+
+    def tell_burst(self, burst: Burst, cause: int, count: int) -> None:
+        """So many more; 0: the first one."""
+        event = Event(DROPPED if cause < PUBLISH else DENIED)
+        event.principal = burst.principal
+        event.cause = CAUSES[cause]
+        event.count = count if count else 1
+        event.is_first = count == 0
+        self.emit(event)
+
+    def watch(self, kind: str, cause: str, node: str, total: int, now: float) -> None:
+        """Tell by how much a counter has grown: at once, but once in an interval."""
+        key = (kind, cause, node)
+        watch = self.watches.get(key)
+        if watch is None:
+            if not total:
+                return
+            watch = self.watches[key] = Watch()
+        if total == watch.told or now < watch.quiet_until:
+            return
+        event = Event(kind)
+        event.cause = cause
+        event.node = node
+        event.count = total - watch.told
+        # A burst goes on if it was told of in the interval before this one.
+        event.is_first = now >= watch.quiet_until + self.interval_s
+        watch.told = total
+        watch.quiet_until = now + self.interval_s
+        self.emit(event)
+
+    def tick(self, now: float) -> None:
+        """Tell the numbers of what followed, and forget bursts that are over."""
+        if now < self.due_at:
+            return
+        self.due_at = now + self.interval_s
+        kept: list[Burst] = []
+        for burst in self.bursts:
+            if self._tell_numbers(burst):
+                kept.append(burst)
+            else:
+                burst.over = True
+        self.bursts = kept
+        self._tell_numbers(self.others)
+
+    def _tell_numbers(self, burst: Burst) -> bool:
+        """Whether there were any."""
+        went_on = False
+        for cause, count in enumerate(burst.counts):
+            burst.is_told[cause] = count > 0
+            if count:
+                went_on = True
+                burst.counts[cause] = 0
+                self.tell_burst(burst, cause, count)
+        return went_on
+
+    # The rest
+
+    def session_expired(self, principal: Principal) -> None:
+        event = Event(SESSION_EXPIRED)
+        event.principal = principal
+        self.emit(event)
+
+    def crashed(self, what: str, error: Exception) -> None:
+        """A defect of ours came to light; what it hit was closed, everything else goes on."""
+        event = Event(CRASHED)
+        event.text = what
+        event.error = error
+        self.emit(event)
+
+    def node(self, node: str, state: str, text: str) -> None:
+        """Another node is in a new state: `up`, `down` and so on."""
+        event = Event(NODE)
+        event.node = node
+        event.cause = state
+        event.text = text
+        self.emit(event)
+
+    def store_failed(self, text: str, is_open: bool, is_first: bool, duration_s: float) -> None:
+        """`is_open`: it did work, and the hub has messages for it."""
+        event = Event(STORE_FAILED)
+        event.text = text
+        event.cause = "commit" if is_open else "open"
+        event.is_first = is_first
+        event.duration_s = duration_s
+        self.emit(event)
+
+    def store_recovered(self, duration_s: float) -> None:
+        event = Event(STORE_RECOVERED)
+        event.duration_s = duration_s
+        self.emit(event)

@@ -1,0 +1,154 @@
+"""Who a connection is: what it has proved, what it only says, and where it comes from.
+
+There is one Principal for each connection, from the first byte on.  The transport fills in address,
+listener and certificate, CONNECT the name that the client gives itself, and authentication the
+rest, before anything is decided about the client: its client id, its will, its session.  The
+session keeps it when the connection has ended, and the store keeps it with the session, so that a
+decision about a client that is away rests on the same facts.
+
+`user` is proved, and is "" as long as nothing is.  `claimed_user` is the User Name of a CONNECT
+that nobody has checked: it is shown, and never decides anything.
+"""
+
+import json
+from typing import Final
+
+CERTIFICATE: Final = "certificate"
+"""The method of a user whom TLS has proved, with the certificate of the client."""
+
+NO_ATTRIBUTES: Final[dict[str, str]] = {}
+
+
+class Certificate:
+    """A client certificate that was verified: by TLS here, or by the proxy in front."""
+
+    def __init__(
+        self, common_name: str, subject: str = "", fingerprint: str = "", expires_at: float = 0.0
+    ) -> None:
+        self.common_name = common_name  # "": there is none, or not a single one
+        self.subject = subject  # as RFC 4514 writes it
+        self.fingerprint = fingerprint  # SHA-256, in hex; "": the proxy does not say
+        self.expires_at = expires_at  # seconds since 1970; 0: the proxy does not say
+
+
+class Principal:
+    def __init__(self, address: str, listener: str) -> None:
+        self.address = address
+        self.listener = listener
+        self.client_id = ""  # "": there was no CONNECT yet, or it wants one to be made
+        self.user = ""
+        self.claimed_user = ""
+        self.method = ""  # what proved `user`: CERTIFICATE, an authentication method, ...
+        self.roles: tuple[str, ...] = ()
+        self.tenant = ""
+        self.attributes = NO_ATTRIBUTES
+        self.certificate: Certificate | None = None
+
+    def is_verified(self) -> bool:
+        return self.user != ""
+
+    def prove(self, user: str, method: str) -> None:
+        """The transport knows who it is; "": it does not."""
+        if user:
+            self.user = user
+            self.method = method
+
+    def shown_user(self) -> str:
+        """For people: a name that was not proved has a question mark."""
+        if self.user or not self.claimed_user:
+            return self.user
+        return self.claimed_user + "?"
+
+    def identified(self, identity: "Identity") -> "Principal":
+        """The same one, with what authentication has found out about it."""
+        known = Principal(self.address, self.listener)
+        known.client_id = self.client_id
+        known.claimed_user = self.claimed_user
+        known.certificate = self.certificate
+        known.user = identity.user
+        known.method = identity.method
+        known.roles = identity.roles
+        known.tenant = identity.tenant
+        known.attributes = identity.attributes
+        return known
+
+    def receives_as(self, other: "Principal") -> bool:
+        """Whether both may receive the same: what that rests on outlives connections."""
+        return (
+            self.user == other.user
+            and self.roles == other.roles
+            and self.tenant == other.tenant
+            and self.attributes == other.attributes
+            and self.listener == other.listener
+        )
+
+    def to_text(self) -> str:
+        """What a session keeps of it, as JSON; the session has client id and listener itself."""
+        facts: dict[str, object] = {}
+        if self.user:
+            facts["user"] = self.user
+        if self.claimed_user and self.claimed_user != self.user:
+            facts["claimed_user"] = self.claimed_user
+        if self.method:
+            facts["method"] = self.method
+        if self.roles:
+            facts["roles"] = list(self.roles)
+        if self.tenant:
+            facts["tenant"] = self.tenant
+        if self.attributes:
+            facts["attributes"] = self.attributes
+        if self.address:
+            facts["address"] = self.address
+        return json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else ""
+
+
+NOBODY: Final = Principal("", "")
+"""Of sessions that were never connected."""
+
+
+class Identity:
+    """What authentication finds out about a client."""
+
+    def __init__(self, user: str, method: str) -> None:
+        self.user = user
+        self.method = method
+        self.roles: tuple[str, ...] = ()
+        self.tenant = ""
+        self.attributes = NO_ATTRIBUTES
+
+
+def principal_of(text: str, client_id: str, listener: str) -> Principal:
+    """A principal as a session kept it.
+
+    From text that is damaged comes one that has proved nothing, and so has the fewest rights.
+    """
+    principal = Principal("", listener)
+    principal.client_id = client_id
+    facts = _facts(text)
+    principal.address = _text(facts, "address")
+    principal.claimed_user = _text(facts, "claimed_user")
+    principal.user = _text(facts, "user")
+    principal.method = _text(facts, "method")
+    principal.tenant = _text(facts, "tenant")
+    roles = facts.get("roles")
+    if isinstance(roles, list):
+        principal.roles = tuple([role for role in roles if isinstance(role, str)])
+    attributes = facts.get("attributes")
+    if isinstance(attributes, dict):
+        principal.attributes = {
+            name: value for name, value in attributes.items() if isinstance(value, str)
+        }
+    return principal
+
+
+def _facts(text: str) -> dict[str, object]:
+    try:
+        facts = json.loads(text) if text else None
+    except ValueError:
+        return {}
+    return facts if isinstance(facts, dict) else {}
+
+
+def _text(facts: dict[str, object], name: str) -> str:
+    value = facts.get(name)
+    return value if isinstance(value, str) else ""

@@ -1,0 +1,200 @@
+"""Events as lines of the log.
+
+Connects, disconnects, takeovers, refusals and the first of a burst of drops are `info`; what needs
+somebody's attention is `warn` or above, at once.  Every field of an event goes along with its line,
+for a log that is read by programs.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from twisted.logger import LogLevel
+from twisted.python.failure import Failure
+
+from mhub.core import events
+from mhub.core.events import Event
+from mhub.log import logger
+from mhub.wire import reasons
+from mhub.wire.packets import VERSION_NAMES
+
+FIELDS: Final = (
+    *("client_id", "user", "claimed_user", "address", "listener", "reason", "text", "cause", "by"),
+    *("topic", "node"),
+)
+"""Those that a line carries if they are not empty."""
+
+DROPS: Final = {
+    "queue_full": "the queue is full",
+    "offline": "QoS 0 for a client that is not connected",
+    "expired": "the message expired while it was waiting",
+    "too_large": "larger than the client's Maximum Packet Size",
+    "unmounted": "outside of the mount point that the client has now",
+    "retained_full": "the limit of retained messages is reached",
+    "peer_queue_full": "the queue for that node is full",
+}
+
+ENDS: Final = {
+    events.CLIENT: "by the client",
+    events.BROKER: "by the broker",
+    events.OPERATOR: "by an operator",
+    events.NETWORK: "connection lost",
+}
+
+ALARMING: Final = ("suspect", "down", "dead")
+"""States of another node that somebody should look at."""
+
+
+class EventLog:
+    """A sink; `node` is whose events they are, if that is a node that was taken over here."""
+
+    def __init__(self, node: str = "") -> None:
+        self._log = logger("events", node)
+        self._lines: dict[str, tuple[Any, Callable[[Event], str]]] = {
+            events.CONNECTED: (LogLevel.info, _connected),
+            events.REFUSED: (LogLevel.info, _refused),
+            events.REJECTED: (LogLevel.info, _rejected),
+            events.STRANGER: (LogLevel.info, _stranger),
+            events.ACCEPT_FAILED: (LogLevel.error, _accept_failed),
+            events.DISCONNECTED: (LogLevel.info, _disconnected),
+            events.TAKEN_OVER: (LogLevel.info, _taken_over),
+            events.KICKED: (LogLevel.info, _kicked),
+            events.SESSION_EXPIRED: (LogLevel.debug, _session_expired),
+            events.DENIED: (LogLevel.info, _denied),
+            events.DROPPED: (LogLevel.info, _dropped),
+            events.LIMITED: (LogLevel.warn, _limited),
+            events.NODE: (LogLevel.info, _node),
+            events.STORE_FAILED: (LogLevel.error, _store_failed),
+            events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
+        }
+
+    def emit(self, event: Event) -> None:
+        if event.kind == events.CRASHED:
+            self._crashed(event)
+            return
+        level, write = self._lines[event.kind]
+        if event.kind == events.NODE and event.cause in ALARMING:
+            level = LogLevel.warn
+        self._log.emit(level, "{line}", line=write(event), event=event.kind, **_fields(event))
+
+    def _crashed(self, event: Event) -> None:
+        self._log.failure(
+            "a defect in mhub, please report it; {text} was closed, everything else goes on",
+            Failure(event.error),  # type: ignore[no-untyped-call]
+            event=event.kind,
+            text=event.text,
+        )
+
+
+def _fields(event: Event) -> dict[str, object]:
+    found = {name: getattr(event, name) for name in FIELDS if getattr(event, name)}
+    if event.version:
+        found["version"] = VERSION_NAMES[event.version]
+    if event.count > 1:
+        found["count"] = event.count
+    return found
+
+
+def _why(event: Event) -> str:
+    """The reason code in words, and what is known besides."""
+    if not event.reason or (event.reason == reasons.UNSPECIFIED and event.text):
+        return event.text
+    name = reasons.name(event.reason)
+    return f"{name} ({event.text})" if event.text else name
+
+
+def _connected(event: Event) -> str:
+    user = event.principal.shown_user()
+    user = f", user {user!r}" if user else ""
+    resumed = ", session resumed" if event.session_present else ""
+    return (
+        f"{event.client_id!r} connected from {event.address} on {event.listener},"
+        f" MQTT {VERSION_NAMES[event.version]}{user}{resumed}"
+    )
+
+
+def _disconnected(event: Event) -> str:
+    why = _why(event)
+    return (
+        f"{event.client_id!r} from {event.address} disconnected, {ENDS[event.by]}"
+        f"{': ' if why else ''}{why}"
+    )
+
+
+def _refused(event: Event) -> str:
+    client = f" ({event.client_id!r})" if event.client_id else ""
+    return f"{event.address}{client} on {event.listener} was refused: {_why(event)}"
+
+
+def _rejected(event: Event) -> str:
+    limit = f" ({event.cause})" if event.cause else ""
+    return f"{event.address} on {event.listener} was rejected: {event.text}{limit}"
+
+
+def _stranger(event: Event) -> str:
+    return f"{event.address} on {event.listener} was rejected, it does not speak MQTT: {event.text}"
+
+
+def _accept_failed(event: Event) -> str:
+    return f"{event.listener} cannot accept connections for now: {event.text}"
+
+
+def _taken_over(event: Event) -> str:
+    return f"the session of {event.client_id!r} from {event.address} was taken over: {event.text}"
+
+
+def _kicked(event: Event) -> str:
+    return f"{event.client_id!r} from {event.address}: {event.text}"
+
+
+def _session_expired(event: Event) -> str:
+    return f"the session of {event.client_id!r} has expired"
+
+
+def _denied(event: Event) -> str:
+    who = repr(event.client_id) if event.client_id else "other clients"
+    what = f"{event.cause} {event.topic!r}" if event.topic else event.cause
+    if event.is_first:
+        return f"{who} may not {what}: {reasons.name(event.reason)}"
+    return f"{who}: {event.count} more requests to {event.cause} denied"
+
+
+def _dropped(event: Event) -> str:
+    if event.node:
+        who = f"node {event.node}"
+    elif event.client_id:
+        who = repr(event.client_id)
+    else:
+        who = "the broker" if event.cause == "retained_full" else "other clients"
+    more = "" if event.is_first else "more "
+    number = f"{event.count} {more}message{'' if event.count == 1 else 's'}"
+    return f"{who}: {number} dropped, {DROPS[event.cause]}"
+
+
+def _limited(event: Event) -> str:
+    node = f" of node {event.node}" if event.node else ""
+    if event.cause == "store.max_pending_bytes":
+        return (
+            "the store does not keep up: publishers of QoS 1 and 2 had to wait for it"
+            f" ({event.cause}, {event.count} times)"
+        )
+    return f"publishers were refused because of the limit {event.cause}{node}, {event.count} times"
+
+
+def _node(event: Event) -> str:
+    state = "has left" if event.cause == "left" else f"is {event.cause}"
+    return f"node {event.node} {state}" + (f": {event.text}" if event.text else "")
+
+
+def _store_failed(event: Event) -> str:
+    if not event.is_first:
+        return f"the store has been failing for {event.duration_s:.0f} s: {event.text}"
+    if event.cause == "open":
+        return f"waiting for the store: {event.text}"
+    return (
+        "the store failed; messages that must be stored are not acknowledged until it recovers:"
+        f" {event.text}"
+    )
+
+
+def _store_recovered(event: Event) -> str:
+    return f"the store recovered after {event.duration_s:.0f} s"

@@ -1,0 +1,72 @@
+"""Who a connection is, and what of it outlives the connection."""
+
+from unittest import TestCase
+
+from mhub.core.principal import Identity, Principal, principal_of
+from tests.core.world import World
+from tests.helpers import packets as p
+
+
+class Texts(TestCase):
+    def full(self) -> Principal:
+        principal = Principal("127.0.0.1:5", "tls")
+        principal.client_id = "pump"
+        principal.claimed_user = "bob"
+        identity = Identity("ålice", "password")
+        identity.roles = ("operator", "b,c")
+        identity.tenant = "north"
+        identity.attributes = {"site": '"7"\n'}
+        return principal.identified(identity)
+
+    def test_what_is_kept_comes_back(self) -> None:
+        before = self.full()
+        after = principal_of(before.to_text(), "pump", "tls")
+        for name in (
+            *("address", "listener", "client_id", "user", "claimed_user"),
+            *("method", "roles", "tenant", "attributes"),
+        ):
+            self.assertEqual(getattr(after, name), getattr(before, name), name)
+        self.assertTrue(after.receives_as(before))
+        self.assertEqual(after.to_text(), before.to_text())
+
+    def test_nothing_is_no_text(self) -> None:
+        self.assertEqual(Principal("", "tcp").to_text(), "")
+        self.assertEqual(principal_of("", "c", "tcp").to_text(), "")
+
+    def test_damage_takes_away_and_never_gives(self) -> None:
+        text = self.full().to_text()
+        for damaged in (
+            text[:-1],
+            "[1]",
+            "null",
+            "7",
+            '{"user":7,"roles":"admin","attributes":[]}',
+        ):
+            principal = principal_of(damaged, "pump", "tls")
+            self.assertFalse(principal.is_verified(), damaged)
+            self.assertEqual((principal.roles, principal.attributes), ((), {}), damaged)
+
+    def test_a_name_that_was_not_proved_is_marked_for_people(self) -> None:
+        principal = Principal("", "")
+        self.assertEqual(principal.shown_user(), "")
+        principal.claimed_user = "alice"
+        self.assertEqual(principal.shown_user(), "alice?")
+        principal.prove("alice", "certificate")
+        self.assertEqual(principal.shown_user(), "alice")
+        self.assertNotIn("claimed", principal.to_text())
+
+
+class Sessions(TestCase):
+    def test_the_name_in_a_connect_is_only_a_claim(self) -> None:
+        client = World().client("c", 5, username="alice", password=b"anything")
+        principal = client.session.principal
+        self.assertEqual((principal.user, principal.claimed_user), ("", "alice"))
+        self.assertEqual(principal.client_id, "c")
+
+    def test_a_certificate_goes_before_the_name(self) -> None:
+        client = World().open(5)
+        client.connection.principal.prove("pump-7", "certificate")
+        client.send(p.connect("c", 5, username="alice"))
+        self.assertEqual(client.next("CONNACK").reason, 0)
+        self.assertEqual(client.session.principal.user, "pump-7")
+        self.assertEqual(client.session.principal.claimed_user, "alice")
