@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_broker(argv: list[str]) -> int:
-    from mhub.run import main as run
+    from mhub.process.run import main as run
 
     return run(argv)
 

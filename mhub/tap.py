@@ -24,7 +24,7 @@ from twisted.internet.task import deferLater
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from mhub import __version__, build, descriptors
+from mhub import __version__, build
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
@@ -43,12 +43,13 @@ from mhub.net.service import NetService
 from mhub.net.tls import TlsError
 from mhub.operations.contract import ListenerStatus, Say
 from mhub.operations.operations import Operations
-from mhub.reload import reread
-from mhub.signals import Signals
+from mhub.process import descriptors, threads
+from mhub.process.reload import reread
+from mhub.process.signals import Signals
+from mhub.process.twistd import fault_in
 from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
 from mhub.store.make import fault_of, make_shared, make_store
 from mhub.store.writer import StoreWriter
-from mhub.twistd import fault_in
 
 NO_FILE: Final = "no file"
 """What errors say in the place of a configuration's name, where there is none."""
@@ -199,6 +200,7 @@ class Broker(MultiService):
         for warning in self._warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
+        threads.make_daemonic(self._reactor)
         self._reactor.callWhenRunning(self._begin)
 
     def _report_open_files(self) -> None:
@@ -297,6 +299,7 @@ class Broker(MultiService):
             await self.cluster.stopService()
         if self.writer is not None:
             await self.writer.close(self._settings.net.shutdown_timeout_s)
+        threads.abandon_busy(self._reactor)
 
     # What operations need of it
 

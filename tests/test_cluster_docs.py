@@ -7,6 +7,7 @@ from twisted.trial.unittest import TestCase
 
 from mhub.cluster import frames, member
 from mhub.cluster.contract import PROTOCOL
+from mhub.core.metrics import CLUSTER
 from tests.cluster.far import Here
 
 DOCS = Path(__file__).absolute().parent.parent / "docs"
@@ -20,10 +21,11 @@ class ClusterTests(TestCase):
         for state in (getattr(member, name) for name in dir(member) if name.isupper()):
             self.assertIn(f"| `{state}` |", self.text)
 
-    def test_names_every_topic(self) -> None:
+    def test_every_number_of_sessions_has_its_topic(self) -> None:
         here = Here()
-        for topic in here.world.hub.sys.cluster_values(here.peers):
-            self.assertIn(f"`{topic}`", self.text)
+        topics = {metric.name for metric in CLUSTER if "/sessions/" in metric.name}
+        numbers = here.peers.neighbours.session_numbers()
+        self.assertEqual({f"cluster/sessions/{name}" for name in numbers}, topics)
 
 
 class PeerProtocolTests(TestCase):

@@ -257,7 +257,7 @@ class ClusterService(Service):
             "address": settings.address,
             "routes": self._peers.table.routes,
             "clients": len(self._hub.sessions),
-            "refused": self._hub.stats.publish_refused_peer,
+            "refused": self._hub.require_peers().counters().refused,
             "sessions": self.node.migration.outlook.numbers(),
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
             "unreachable": [_describe_dial(each, now) for each in self.node.unreachable()],

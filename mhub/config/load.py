@@ -49,7 +49,7 @@ TOP: Final[dict[str, Key[Any]]] = {
         " The latter can be set again for a listener.",
     ),
     "store": Key(Table(STORE_KEYS), "What outlives the process, and where."),
-    "sys": Key(Record(SysSettings), "The broker's statistics under `$SYS`."),
+    "sys": Key(Record(SysSettings), "Statistics under `$SYS`; `monitoring.md` lists them."),
     "net": Key(Record(NetSettings), "How the sockets are served."),
     "log": Key(Record(LogSettings), "What is logged; where to is an option of `twistd`."),
     "auth": Key(Record(AuthSettings), "Who clients are; see `authentication.md`."),

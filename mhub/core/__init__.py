@@ -41,6 +41,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     peers       all other nodes: which of them a message is for
     hub         owns all of it; publish, flush, tick
     restore     a hub from what a store has
+    metrics     every number that is shown: its name, type, unit, meaning, and where it is
     sys         the $SYS topics
 
     Connection.receive(data, now) -> Publishing.publish -> Hub.publish -> Session.deliver

@@ -199,6 +199,8 @@ class Admission:
         authentication.later = None
         if connection.state == PENDING:
             connection.state = AUTHENTICATING if authentication.method else NEW
+            connection.answer_by = self.hub.now + connection.limits.connect_timeout_s
+            self.hub.wheel.arm(connection, connection.answer_by)
         try:
             self._act(connection, authentication, step)
         except ProtocolFault as fault:
@@ -304,7 +306,6 @@ class Admission:
         packet = welcome.packet
         given = packet.properties
         expiry_s = welcome.expiry_s
-        keepalive_s = connection.keepalive_s
         waited = connection.state == WAITING
         before = hub.sessions.get(connection.client_id)
         stored = before is not None and before.sid != 0
@@ -325,9 +326,9 @@ class Admission:
         if max_aliases:
             connection.aliases = TopicAliases()
             connection.aliases.max_outgoing = max_aliases
-        if keepalive_s:
-            hub.wheel.arm(connection, hub.now + 1.5 * keepalive_s)
         connection.state = READY
+        connection.received_at = hub.now  # it may have waited for its session
+        hub.wheel.arm(connection, connection.deadline())
         if hub.journal is not None and (stored or expiry_s):
             if session.sid or expiry_s:
                 hub.journal.session(session)

@@ -14,6 +14,16 @@ AUTHENTICATING is for the client's next AUTH, PENDING for the answer of an authe
 nothing of the client is handled.  A fault of the peer ends in fail(): the reason goes to an MQTT 5
 client, the connection closes, the will is published.
 
+There are several reasons to read nothing from a client, which come and go independently: `paused`
+is the set of them, and reading goes on when it is empty.  UNREAD and DEFERRED are about replies
+that gather.  The others, PUT_OFF, say what bytes that were read and not handled (`partial`) wait
+for: one thing at a time, as they are in order.  A connection that waits while there are no such
+bytes is read from, so that it is noticed when its client goes away.
+
+It has up to three deadlines, of which deadline() is the earliest and fire() acts on any: until when
+its CONNECT or next AUTH has to come (`answer_by`), until when an authenticator has to answer, and
+keep-alive, which moves with each packet.
+
 It has more attributes than other classes.  What is rare is apart and mostly absent (`partial`,
 `aliases`, `authentication`, `welcome`, `deferred`); what is left is looked at for each read, packet
 or write, and an object of its own for the output, say, would cost each frame one more step and each
@@ -32,6 +42,7 @@ from mhub.core.namespace import namespace_of
 from mhub.core.partial import COUNTED_BYTES, Partial
 from mhub.core.ports import Outlet
 from mhub.core.principal import Principal
+from mhub.core.timers import earliest
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
 from mhub.wire.errors import ProtocolFault
@@ -52,6 +63,18 @@ PENDING: Final = 5
 
 HALTED: Final = WAITING
 """From this state on, what the client sends is put off."""
+
+# Why nothing is read from a client: a set of these.
+UNREAD: Final = 1  # it does not read its replies
+DEFERRED: Final = 2  # its replies wait for the store, or for other nodes
+TURN: Final = 4  # this turn has done enough: what was read waits for the next one,
+STORE: Final = 8  # for the store, which is behind and would have to keep the next message,
+IDENTITY: Final = 16  # for authentication to answer,
+SESSION: Final = 32  # for its session, which comes from another node
+
+PUT_OFF: Final = TURN | STORE | IDENTITY | SESSION
+OURS: Final = DEFERRED | STORE
+"""While it is read from no more for one of these, its keep-alive does not count."""
 
 # Fixed-header flags that each packet type must have, since MQTT 3.1.1; -1: PUBLISH, which uses
 # them [MQTT-2.2.2-2].
@@ -141,8 +164,7 @@ class Connection(Waiter):
         self.output_held_until = (
             0  # nothing leaves before this batch is safe; 0: nothing to wait for
         )
-        self.stalled = False  # the store is behind: its messages are put off
-        self.paused = False
+        self.paused = 0  # the set of reasons why nothing is read from it
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn
         self.aliases: TopicAliases | None = None
@@ -150,7 +172,8 @@ class Connection(Waiter):
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
         self.epoch = 0  # of the claim that the CONNECT made, on the cluster's clock
         self.untold = False  # it may not know yet that its session was gone
-        hub.wheel.arm(self, now + allowed.connect_timeout_s)
+        self.answer_by = now + allowed.connect_timeout_s
+        hub.wheel.arm(self, self.answer_by)
 
     # Bytes in
 
@@ -165,7 +188,7 @@ class Connection(Waiter):
         partial = self.partial
         if partial is not None:
             partial.data += data
-            if self.stalled or self.state >= HALTED:
+            if self.paused & STORE or self.state >= HALTED:
                 return
             if not partial.is_due():
                 progress = partial.has_progress()
@@ -208,11 +231,11 @@ class Connection(Waiter):
         try:
             while pos < size and self.state != CLOSED:
                 if self.state >= HALTED:
-                    self._pause()
+                    self._put_off(self._awaited())
                     break
                 if hub.work >= hub.work_per_turn:
                     hub.continue_later(self)
-                    self._pause()
+                    self._put_off(TURN)
                     break
                 first = data[pos]
                 if pos + 1 < size and data[pos + 1] < 0x80:
@@ -231,8 +254,8 @@ class Connection(Waiter):
                 if first >> 4 == kinds.PUBLISH and self.state == READY:
                     # QoS 1, QoS 2 or retained: it would be stored.
                     if hub.storage.behind and first & 0x07:
-                        hub.storage.stall(self)
-                        self._pause()
+                        hub.storage.stalled.append(self)
+                        self._put_off(STORE)
                         break
                     hub.publishing.publish(self, data, first, body, end)
                 else:
@@ -384,7 +407,7 @@ class Connection(Waiter):
         if self.blocked:
             self.unread_bytes += len(frame)
             if self.unread_bytes > UNREAD_BYTES:
-                self._pause()
+                self._pause(UNREAD)
         else:
             self._mark_dirty()
 
@@ -406,7 +429,7 @@ class Connection(Waiter):
         if deferred.tracker is not None:
             deferred.tracker.waiter = self
         if len(self.deferred) >= DEFERRED_MOST:
-            self._pause()
+            self._pause(DEFERRED)
 
     def hold_output(self, until: int) -> None:
         """Nothing may leave before a batch is safe."""
@@ -433,8 +456,8 @@ class Connection(Waiter):
                     self.write(first.frame)
             if not deferred:
                 self.deferred = None
-            if self.paused and len(deferred) < DEFERRED_MOST // 2:
-                self.hub.continue_later(self)
+            if self.paused & DEFERRED and len(deferred) < DEFERRED_MOST // 2:
+                self._read_on(DEFERRED)
         if self.deferred is None and not self.output_held_until:
             self.hub.storage.holding.pop(self, None)
 
@@ -568,7 +591,7 @@ class Connection(Waiter):
         self.hub.now = now
         self.blocked = False
         self.unread_bytes = 0
-        self._read_on()
+        self._read_on(UNREAD)
         self.flush()
         if self.session is not None:
             self.session.drain_queue(self.hub.portion)
@@ -581,14 +604,19 @@ class Connection(Waiter):
             step = authentication.later.step
             if step is not None and self.state != CLOSED:
                 self.hub.admission.answered(self, authentication, step)
-        if self.state == CLOSED or self.state >= HALTED:
+        if self.state == CLOSED:
+            return
+        if self.state >= HALTED:
+            if self.paused & PUT_OFF:
+                self._put_off(self._awaited())
             return
         partial = self.partial
-        if partial is not None and partial.is_due() and not self.stalled:
+        if partial is not None and partial.is_due() and not self.paused & STORE:
             data = bytes(partial.data)
             self._end_partial(partial)
             self._handle(data)
-        self._read_on()
+        if self.paused & PUT_OFF and (self.partial is None or not self.partial.is_due()):
+            self._read_on(PUT_OFF)
         if self.session is not None:
             self.session.drain_queue(self.hub.portion)
 
@@ -597,24 +625,40 @@ class Connection(Waiter):
         self.hub.continue_later(self)
         self.hub.wake()
 
-    def _read_on(self) -> None:
-        """Resume reading, unless bytes that were read still wait, or replies do."""
-        put_off = self.partial is not None and self.partial.is_due()
-        deferred = self.deferred is not None and len(self.deferred) >= DEFERRED_MOST
-        if (
-            self.paused
-            and not put_off
-            and not deferred
-            and not self.blocked
-            and self.state != CLOSED
-        ):
-            self.paused = False
+    # Reading pauses and goes on
+
+    def _pause(self, reason: int) -> None:
+        if not self.paused:
+            self.outlet.pause()
+        self.paused |= reason
+
+    def _put_off(self, reason: int) -> None:
+        """What is left of a read waits for something; nothing more is read meanwhile."""
+        if not self.paused:
+            self.outlet.pause()
+        self.paused = self.paused & ~PUT_OFF | reason
+
+    def _awaited(self) -> int:
+        """Why nothing is handled in this state."""
+        return SESSION if self.state == WAITING else IDENTITY
+
+    def _read_on(self, reasons_over: int) -> None:
+        """Some reasons are over; it is read from if there is no other, and its socket has room."""
+        if not self.paused:
+            return
+        self.paused &= ~reasons_over
+        if self.paused or self.state == CLOSED:
+            return
+        if self.blocked:
+            self.paused = UNREAD
+        else:
             self.outlet.resume()
 
-    def _pause(self) -> None:
-        if not self.paused:
-            self.paused = True
-            self.outlet.pause()
+    def handle_soon(self, reason: int) -> None:
+        """What put off its input is over: the next turn goes on with that."""
+        if self.paused & reason:
+            self.paused = self.paused & ~PUT_OFF | TURN
+        self.hub.continue_later(self)
 
     # The end
 
@@ -688,43 +732,46 @@ class Connection(Waiter):
 
     # Time
 
-    def fire(self, now: float) -> float:
-        """CONNECT time-out, authentication and keep-alive; the next deadline."""
+    def deadline(self) -> float:
         if self.state == CLOSED or self.state == WAITING:
             return 0.0
-        pending_until = 0.0
+        at = 0.0
         authentication = self.authentication
         if authentication is not None and authentication.later is not None:
-            pending_until = authentication.deadline
-            if pending_until <= now:
+            at = authentication.deadline
+        if self.state == READY:
+            if self.keepalive_s:
+                at = earliest(at, self.received_at + 1.5 * self.keepalive_s)
+        elif self.state != PENDING:
+            at = earliest(at, self.answer_by)
+        return at
+
+    def fire(self, now: float) -> None:
+        """CONNECT time-out, authentication and keep-alive."""
+        if self.state == CLOSED or self.state == WAITING:
+            return
+        authentication = self.authentication
+        if authentication is not None and authentication.later is not None:
+            if authentication.deadline <= now:
                 self.hub.admission.timed_out(self, authentication)
-                return 0.0
-        if self.state == PENDING:
-            return pending_until
-        if self.state != READY:
+                return
+        if self.state == READY:
+            if self.keepalive_s:
+                self._check_keepalive(now)
+        elif self.state != PENDING and self.answer_by <= now:
             what = "CONNECT" if self.state == NEW else "AUTH"
             self.close(reasons.KEEP_ALIVE_TIMEOUT, "")
             timeout_s = self.limits.connect_timeout_s
             self.hub.events.refused(
                 self, reasons.KEEP_ALIVE_TIMEOUT, f"no {what} within {timeout_s:g} s"
             )
-            return 0.0
-        keepalive_until = self._check_keepalive(now)
-        if keepalive_until and pending_until:
-            return min(keepalive_until, pending_until)
-        return keepalive_until or pending_until
 
-    def _check_keepalive(self, now: float) -> float:
-        """Close if nothing was received for too long; else when to look again, 0 for never."""
-        if not self.keepalive_s:
-            return 0.0
-        if self.stalled or (self.deferred is not None and len(self.deferred) >= DEFERRED_MOST):
+    def _check_keepalive(self, now: float) -> None:
+        """Close if nothing was received for too long [MQTT-3.1.2-22]."""
+        if self.paused & OURS:
             self.received_at = now  # it is not read from, so nothing can come
-        deadline = self.received_at + 1.5 * self.keepalive_s
-        if deadline > now:
-            return deadline
-        self.hub.stats.keepalive_timeouts += 1
-        self.fail(  # [MQTT-3.1.2-22]
-            reasons.KEEP_ALIVE_TIMEOUT, f"nothing received for {now - self.received_at:.0f} s"
-        )
-        return 0.0
+        elif self.received_at + 1.5 * self.keepalive_s <= now:
+            self.hub.stats.keepalive_timeouts += 1
+            self.fail(
+                reasons.KEEP_ALIVE_TIMEOUT, f"nothing received for {now - self.received_at:.0f} s"
+            )

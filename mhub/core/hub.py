@@ -24,6 +24,7 @@ from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import NEVER, Limits
+from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
 from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
@@ -49,6 +50,13 @@ NO_GROUPS: Final[list[Group]] = []
 
 SWEEP_S: Final = 30.0
 """How often expired retained messages are looked for; nobody is sent one in the meantime."""
+
+CATCH_UP: Final = 5_000
+"""So many deliveries of what earlier turns have put off, a few milliseconds, then the sockets are
+looked at: those who have something new do not wait for all who have much to catch up with."""
+
+LOOK_UPS: Final = 2_000
+"""So much work, in deliveries, may go into looking for retained messages before the next turn."""
 
 
 class HubSettings:
@@ -124,8 +132,12 @@ class Hub:
         self.dismissed: list[tuple[Connection, int, str]] = []
         self.work = 0
         self.work_per_turn = settings.work_per_turn
+        self.look_ups = 0  # of this work, since proceed(): retained messages that were looked for
         self.portion = settings.portion
-        self.sys = SysTopics(self, settings.sys_interval_s, settings.version, now)
+        self.version = settings.version
+        self.started_at = now
+        self.metrics = Metrics(self, now)
+        self.sys = SysTopics(settings.sys_interval_s, now, self.metrics.sample, self.publish_local)
         self.sweep_at = now + SWEEP_S
 
     # The turn
@@ -181,10 +193,12 @@ class Hub:
 
     def proceed(self, now: float) -> None:
         """Go on with connections in turn; those that the budget does not reach come first next."""
+        most = min(self.work_per_turn, CATCH_UP)
+        self.look_ups = 0
         unfinished = self.unfinished
         self.unfinished = []
         for index, connection in enumerate(unfinished):
-            if self.work >= self.work_per_turn:
+            if self.work >= most:
                 self.unfinished = unfinished[index:] + self.unfinished
                 return
             connection.unfinished = False
@@ -193,13 +207,20 @@ class Hub:
             except Exception as error:
                 self.crash(connection, error)
 
+    def may_look_up(self) -> bool:
+        """Whether retained messages may be looked for in this turn."""
+        return self.look_ups < LOOK_UPS and self.work < self.work_per_turn
+
+    def looked_up(self, effort: int) -> None:
+        self.work += effort
+        self.look_ups += effort
+
     def tick(self, now: float) -> None:
         self.now = now
         for timed in self.wheel.tick(now):
             try:
-                deadline = timed.fire(now)
-                if deadline:
-                    self.wheel.arm(timed, deadline)
+                timed.fire(now)
+                self.wheel.arm(timed, timed.deadline())
             except Exception as error:
                 self.events.crashed("a timer", error)
         if self.journal is not None:
@@ -238,6 +259,12 @@ class Hub:
         self.peers = peers
         self.router.table = peers.table
         self.retained.count_for_peers()
+
+    def require_peers(self) -> Peers:
+        """The other nodes, for what only a node of a cluster has."""
+        peers = self.peers
+        assert peers is not None
+        return peers
 
     def require_journal(self) -> Journal:
         """The journal of a hub that has one, as every session with a sid shows."""
@@ -512,9 +539,7 @@ class Hub:
         if session.sid:
             self.require_journal().session(session)
         redistribute(session, None, False)
-        deadline = session.deadline()
-        if deadline:
-            self.wheel.arm(session, deadline)
+        self.wheel.arm(session, session.deadline())
 
     def _regroup(self, session: Session) -> None:
         """Peers count the members of groups that are connected here."""

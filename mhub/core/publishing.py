@@ -59,14 +59,18 @@ class Publishing:
             reason = reasons.IMPLEMENTATION_SPECIFIC
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
-        elif not hub.publish(message, route):
-            reason = reasons.NO_MATCHING_SUBSCRIBERS
+        else:
+            if message.retain:
+                hub.retained.refused = False
+            if not hub.publish(message, route):
+                reason = reasons.NO_MATCHING_SUBSCRIBERS
+            if message.retain and hub.retained.refused:
+                reason = reasons.QUOTA_EXCEEDED  # all subscribers have it, later ones will not
         if qos:
             self._reply(connection, message, reason)
 
     def _too_much(self, connection: Connection, message: Publish) -> int:
         """A peer that has to get the message does not keep up, or is away for long."""
-        self.hub.stats.publish_refused_peer += 1
         if connection.version < V5:  # it cannot be told, and must not believe that it was taken
             if message.qos == 2:
                 connection.owner().incoming.pop(message.pid, None)  # it comes again, as a new one

@@ -164,6 +164,4 @@ def _deadlines(hub: Hub, session: Session, stored: StoredSession, journal: Journ
     elif record.expiry_s != NEVER:
         session.ends_at = hub.now + record.expiry_s
         journal.session(session)
-    deadline = session.deadline()
-    if deadline:
-        hub.wheel.arm(session, deadline)
+    hub.wheel.arm(session, session.deadline())

@@ -32,6 +32,7 @@ from mhub.core.outgoing import OutgoingQueue
 from mhub.core.ports import Intake
 from mhub.core.records import SessionRecord, SubscriptionRecord
 from mhub.core.replay import RetainedReplay
+from mhub.core.timers import earliest
 from mhub.wire import properties
 from mhub.wire.packets import PUBREL
 from mhub.wire.publish import Publish
@@ -268,8 +269,9 @@ class Session(Subscriber):
         """Send what is retained now; with very much to do already it is looked up later."""
         hub = self.hub
         replay = self.replay if self.replay is not None else RetainedReplay(self.client_id)
-        if replay.may_look_up() and hub.work < hub.work_per_turn:
-            hub.work += replay.look_up(subscription, hub.retained, hub.now, hub.authorizer)
+        if replay.may_look_up() and hub.may_look_up():
+            effort = replay.look_up(subscription, hub.retained, hub.now, hub.authorizer)
+            hub.looked_up(effort)
         else:
             replay.pending[name] = subscription
         self.replay = None if replay.is_over() else replay
@@ -291,9 +293,9 @@ class Session(Subscriber):
         sent = 0
         while replay is not None and sent < most and not connection.busy():
             if not replay.snapshots:
-                if hub.work >= hub.work_per_turn:
+                if not hub.may_look_up():
                     break
-                hub.work += replay.look_up_next(hub.retained, hub.now, hub.authorizer)
+                hub.looked_up(replay.look_up_next(hub.retained, hub.now, hub.authorizer))
             else:
                 qos = replay.next_qos()
                 if qos and not self.inflight.has_room():
@@ -526,11 +528,10 @@ class Session(Subscriber):
         return self.is_will_due(now) or (self.connection is not None and will.delay_s == 0)
 
     def deadline(self) -> float:
-        """When fire() has something to do: a delayed will, or the end; 0: never."""
-        will_at = self.will.due_at if self.will is not None else 0.0
-        if will_at and (not self.ends_at or will_at < self.ends_at):
-            return will_at
-        return self.ends_at
+        """Of a delayed will, or of the end."""
+        if self.connection is not None or self.frozen:
+            return 0.0
+        return earliest(self.will.due_at if self.will is not None else 0.0, self.ends_at)
 
     def rest(self, now: float) -> None:
         """Nobody is connected: it lasts as long as it may."""
@@ -539,18 +540,16 @@ class Session(Subscriber):
             return
         if not self.ends_at and self.expiry_s != limits.NEVER:
             self.ends_at = now + self.expiry_s
-        deadline = self.deadline()
-        if deadline:
-            self.hub.wheel.arm(self, deadline)
+        self.hub.wheel.arm(self, self.deadline())
 
-    def fire(self, now: float) -> float:
-        """Delayed will and session expiry; the earlier deadline of those that are left."""
+    def fire(self, now: float) -> None:
+        """Delayed will and session expiry."""
         if self.connection is not None or self.frozen:
-            return 0.0
+            return
         if self.is_will_due(now):
             self.hub.publish_will(self)
         if self.ends_at and self.ends_at <= now:
             self.hub.events.session_expired(self.principal)
             self.hub.end_session(self)
-            return 0.0
-        return self.deadline()
+            self.ends_at = 0.0
+            self.will = None

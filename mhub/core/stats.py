@@ -9,6 +9,7 @@ from mhub.core import events
 
 class Stats:
     def __init__(self) -> None:
+        self.connections_open = 0  # a gauge
         self.connections_accepted = 0
         self.connections_refused = 0  # by CONNACK, or for want of a CONNECT
         self.sessions_refused = 0  # by CONNACK, as there were enough
@@ -32,7 +33,6 @@ class Stats:
         self.publish_bytes_sent = 0
         self.publish_refused = 0  # not authorized
         self.publish_refused_size = 0  # the payload was longer than the listener allows
-        self.publish_refused_peer = 0  # the queue for a peer was at its bound
         self.dropped_queue_full = 0  # a session's queue was at its bound
         self.dropped_offline = 0  # QoS 0 for a session without connection
         self.dropped_expired = 0  # message expiry
@@ -47,6 +47,16 @@ class Stats:
         self.wills_published = 0
         self.route_cache_misses = 0
         self.defects = 0  # of ours, that came to light
+
+    def dropped(self) -> int:
+        """Messages that clients did not get."""
+        return (
+            self.dropped_queue_full
+            + self.dropped_offline
+            + self.dropped_expired
+            + self.dropped_too_large
+            + self.dropped_unmounted
+        )
 
     def emit(self, event: events.Event) -> None:
         kind = event.kind

@@ -13,6 +13,7 @@ other nodes.
 
 from typing import TYPE_CHECKING, Final
 
+from mhub.core.connection import STORE, Connection
 from mhub.core.delivery import Delivery, delivery_of
 from mhub.core.journal import AckTracker, Journal
 from mhub.core.outgoing import OutgoingQueue
@@ -20,7 +21,6 @@ from mhub.core.ports import JournalWriter
 from mhub.core.records import Row
 
 if TYPE_CHECKING:
-    from mhub.core.connection import Connection
     from mhub.core.hub import Hub
     from mhub.core.session import Session
 
@@ -84,19 +84,12 @@ class Storage:
         if peers is not None and peers.deferred:
             peers.neighbours.stored()
 
-    def stall(self, connection: "Connection") -> None:
-        """Its messages wait until the store has caught up."""
-        if not connection.stalled:
-            connection.stalled = True
-            self.stalled.append(connection)
-
     def _catch_up(self) -> None:
         self.behind = False
         stalled = self.stalled
         self.stalled = []
         for connection in stalled:
-            connection.stalled = False
-            self.hub.continue_later(connection)
+            connection.handle_soon(STORE)
 
     # Queues that are paged out
 

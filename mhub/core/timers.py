@@ -1,5 +1,9 @@
 """One wheel for every deadline: keep-alive, CONNECT time-out, session expiry, delayed wills.
 
+Something timed may have several deadlines at once, as a session has for its will and for its end.
+It says which one is the earliest, deadline(), and acts on whichever has come, fire().  The wheel
+looks at it once for all of them, and asks it again then.
+
 Time is cut into slots; each slot lists who has to be looked at when it has passed.  Activity does
 not move anybody between slots: whoever is found with a deadline that has moved on is put into a
 later slot then.  So a message costs nothing here, an idle connection is looked at once per
@@ -11,14 +15,25 @@ from typing import Final
 SLOTS_PER_SECOND: Final = 4
 
 
+def earliest(one: float, other: float) -> float:
+    """The earlier of two deadlines, of which 0 is never."""
+    if one == 0.0 or (other != 0.0 and other < one):
+        return other
+    return one
+
+
 class Timed:
-    """Something with a deadline."""
+    """Something with deadlines."""
 
     def __init__(self) -> None:
         self.slot = 0  # where the wheel has it; 0: nowhere
 
-    def fire(self, now: float) -> float:
-        """Act if the deadline has come; the next deadline, or 0 for none."""
+    def deadline(self) -> float:
+        """The earliest one; 0: none."""
+        raise NotImplementedError
+
+    def fire(self, now: float) -> None:
+        """Act on those that have come."""
         raise NotImplementedError
 
 
@@ -29,6 +44,8 @@ class Wheel:
 
     def arm(self, timed: Timed, deadline: float) -> None:
         """Look at it when the deadline has passed; an earlier arm() of a later one is void."""
+        if not deadline:
+            return
         slot = int(deadline * SLOTS_PER_SECOND) + 1
         if slot <= self.done:
             slot = self.done + 1

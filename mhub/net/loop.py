@@ -308,6 +308,7 @@ class Link:
         self.sock.close()  # epoll forgets it by itself
         self.unsent = b""
         self.acceptor.connections -= 1
+        loop.hub.stats.connections_open -= 1
 
 
 class Loop:
@@ -455,6 +456,7 @@ class Loop:
             )
             return
         self.hub.stats.connections_accepted += 1
+        self.hub.stats.connections_open += 1
         acceptor.connections += 1
         sock.setblocking(False)
         link = Link(self, acceptor, sock, peer)

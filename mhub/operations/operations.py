@@ -105,10 +105,7 @@ class Operations:
         return MessageNumbers(
             received=stats.publish_received,
             sent=stats.publish_sent,
-            dropped=stats.dropped_queue_full
-            + stats.dropped_offline
-            + stats.dropped_expired
-            + stats.dropped_too_large,
+            dropped=stats.dropped(),
             received_per_s=self._per_s("publish/received"),
             sent_per_s=self._per_s("publish/sent"),
             bytes_received_per_s=self._per_s("bytes/received"),
@@ -117,7 +114,7 @@ class Operations:
 
     def _per_s(self, name: str) -> float | None:
         """The shortest of the averages that `$SYS` has; none, if that is off."""
-        loads = self._hub.sys.loads.get(name)
+        loads = self._hub.metrics.loads.get(name)
         return round(loads[0].per_minute / 60, 3) if loads else None
 
     # Clients

@@ -271,6 +271,20 @@ class Exchanges(Case):
         self.assertEqual(client.session.principal.roles, ("auditor",))
         self.assertIs(client.session.principal, client.connection.principal)
 
+    def test_the_next_auth_has_time_of_its_own(self) -> None:
+        """However long the answer took that it follows."""
+        client = self.world.open(5, authentication_timeout_s=60.0)
+        props = [(Prop.AUTH_METHOD, "slow"), (Prop.AUTH_DATA, b"1")]
+        client.send(p.connect("c", 5, props=props))
+        self.world.wait(30.0, 120)
+        self.give(proceed(b"2"))
+        client.next("AUTH")
+        self.world.wait(9.5, 38)
+        self.assertFalse(client.closed)
+        self.world.wait(1.0, 4)
+        self.assertTrue(client.closed)
+        self.assertIn("no AUTH within 10 s", self.world.diary.lines[-1][2])
+
     def test_again_without_an_answer(self) -> None:
         client = self.connected()
         self.auth(client, b"again", 0x19)

@@ -2,7 +2,7 @@
 
 from unittest import TestCase
 
-from mhub.core.connection import ENOUGH, UNREAD_BYTES
+from mhub.core.connection import ENOUGH, TURN, UNREAD, UNREAD_BYTES
 from tests.core.world import Client, World
 from tests.helpers import packets as p
 
@@ -269,6 +269,60 @@ class Budget(TestCase):
         types = [packet.type for packet in busy.take()]
         self.assertEqual(types.count("PUBACK"), 50)
         self.assertEqual(types.count("PINGRESP"), 1 + UNREAD_BYTES)
+
+
+class Reasons(TestCase):
+    """Why nothing is read from a client: each reason comes and goes by itself."""
+
+    def setUp(self) -> None:
+        self.world = World(work_per_turn=10)
+        self.world.client("subscriber").subscribe("t/#")
+        self.client = self.world.client("busy")
+        self.connection = self.client.connection
+
+    def publishes(self, count: int) -> bytes:
+        return b"".join(p.publish("t/x", b"x", 1, pid) for pid in range(1, count + 1))
+
+    def test_none(self) -> None:
+        self.client.send(self.publishes(3))
+        self.assertEqual(self.connection.paused, 0)
+
+    def test_the_turn(self) -> None:
+        self.client.feed(self.publishes(50))
+        self.assertEqual((self.connection.paused, self.client.outlet.reading), (TURN, False))
+        self.world.hub.flush()
+        self.world.settle()
+        self.assertEqual((self.connection.paused, self.client.outlet.reading), (0, True))
+
+    def test_replies_that_are_not_read(self) -> None:
+        self.client.outlet.full = True
+        self.client.send(p.pingreq())
+        self.client.send(p.pingreq() * UNREAD_BYTES)
+        self.assertEqual(self.connection.paused, UNREAD)
+        self.client.unblock()
+        self.assertEqual((self.connection.paused, self.client.outlet.reading), (0, True))
+
+    def test_two_at_once(self) -> None:
+        self.client.outlet.full = True
+        self.client.send(p.pingreq())
+        self.client.feed(p.pingreq() * UNREAD_BYTES, self.publishes(50))
+        self.assertEqual(self.connection.paused, UNREAD | TURN)
+        self.client.outlet.full = False
+        self.connection.writable(self.world.now)
+        self.assertEqual((self.connection.paused, self.client.outlet.reading), (TURN, False))
+        self.world.hub.flush()
+        self.world.settle()
+        self.assertEqual((self.connection.paused, self.client.outlet.reading), (0, True))
+
+    def test_a_full_socket_is_waited_for(self) -> None:
+        """When it was to be read from again, but its socket has no room."""
+        self.client.feed(self.publishes(50))
+        self.client.outlet.full = True
+        self.world.hub.flush()
+        self.world.settle()
+        self.assertEqual((self.connection.paused, self.client.outlet.reading), (UNREAD, False))
+        self.client.unblock()
+        self.assertEqual((self.connection.paused, self.client.outlet.reading), (0, True))
 
 
 class Writes(TestCase):

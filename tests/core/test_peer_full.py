@@ -6,6 +6,7 @@ The bounds are those of `PeerLimits`: messages and bytes of QoS 1 and 2, bytes o
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.core.channel_records import CONFIRM, PUBLISHES
+from mhub.core.sys import write
 from tests.core.disk import Disk
 from tests.core.test_peer import TOPIC, Side
 from tests.core.world import Client
@@ -33,9 +34,8 @@ class Case(SynchronousTestCase):
 
     def told(self) -> dict[str, str]:
         """What $SYS says."""
-        peers = self.side.hub.peers
-        assert peers is not None
-        return self.side.hub.sys.cluster_values(peers)
+        snapshot = self.side.hub.metrics.snapshot(self.side.hub.now)
+        return {name.removeprefix("cluster/"): write(name, v) for name, v in snapshot.items()}
 
     def confirm(self) -> None:
         """The other node has all that was sent to it, and says so."""

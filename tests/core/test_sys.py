@@ -5,11 +5,11 @@ from unittest import TestCase
 from mhub.core.connection import Connection
 from mhub.core.hlc import Clock
 from mhub.core.limits import PeerLimits
+from mhub.core.metrics import BROKER, CLUSTER, COUNTER, TEXT, Load
 from mhub.core.peer import Peer
 from mhub.core.peers import Peers
 from mhub.core.records import Row
 from mhub.core.session import Session
-from mhub.core.sys import Load
 from tests.core.world import Client, World
 from tests.helpers import packets as p
 from tests.helpers.packets import Prop
@@ -160,6 +160,8 @@ class Cluster(Case):
                 "members/up": "1",
                 "members/total": "2",
                 "sessions/migrating": "3",
+                "sessions/waiting": "0",
+                "sessions/merging": "0",
                 "sessions/held": "1",
                 "routes": "1",
                 "messages/sent": "2",
@@ -181,15 +183,17 @@ class Cluster(Case):
         peers.peers["b"].counters.messages_received = 5
         peers.peers["b"].counters.messages_doubled = 1
         peers.peers["c"].counters.dropped_full = 2
-        before = self.world.hub.sys.cluster_values(peers)
+        before = self.world.hub.metrics.snapshot(self.world.now)
         peers.peers["b"].unlinked()
         for name in ("b", "c"):
             peers.forget(peers.peers[name])
-        after = self.world.hub.sys.cluster_values(peers)
-        for topic in before:
-            if topic.split("/")[0] in ("messages", "dropped", "refused"):
-                self.assertEqual((topic, after[topic]), (topic, before[topic]))
-        self.assertEqual((after["members/total"], after["queued/messages"]), ("0", "0"))
+        after = self.world.hub.metrics.snapshot(self.world.now)
+        for metric in CLUSTER:
+            if metric.kind == COUNTER:
+                self.assertEqual(after[metric.name], before[metric.name], metric.name)
+        self.assertEqual(before["cluster/dropped/full"], 2)
+        self.assertEqual(after["cluster/members/total"], 0)
+        self.assertEqual(after["cluster/queued/messages"], 0)
 
     def test_a_queue_that_is_full(self) -> None:
         peers = self.join()
@@ -225,6 +229,40 @@ class Loads(Case):
         told = self.told(listener)
         rates = [float(told[f"$SYS/broker/load/publish/received/{n}min"]) for n in (1, 5, 15)]
         self.assertTrue(rates[0] > rates[1] > rates[2] > 0, rates)
+
+
+class Table(Case):
+    def test_types(self) -> None:
+        """Counters and gauges are whole numbers, for whoever reads a snapshot."""
+        Cluster.join(self)  # type: ignore[arg-type]
+        snapshot = self.world.hub.metrics.snapshot(self.world.now)
+        for metric in (*BROKER, *CLUSTER):
+            expected = str if metric.kind == TEXT else int
+            self.assertIs(type(snapshot[metric.name]), expected, metric.name)
+            self.assertEqual(metric.unit == "", metric.kind == TEXT, metric.name)
+
+    def test_every_counter_is_shown(self) -> None:
+        """What is counted and never shown need not be counted."""
+        peers = Cluster.join(self)  # type: ignore[arg-type]
+        metrics = self.world.hub.metrics
+        for counters in (self.world.stats, peers.peers["b"].counters):
+            for name in _counters(type(counters)):
+                before = metrics.snapshot(self.world.now)
+                setattr(counters, name, getattr(counters, name) + 1)
+                self.assertNotEqual(metrics.snapshot(self.world.now), before, name)
+
+    def test_a_snapshot_does_not_move_the_averages(self) -> None:
+        self.world.wait(10.5)
+        before = self.world.hub.metrics.snapshot(self.world.now)
+        self.world.client("p").publish("t")
+        after = self.world.hub.metrics.snapshot(self.world.now + 5)
+        name = "load/publish/received/1min"
+        self.assertEqual((type(before[name]), after[name]), (float, before[name]))
+
+
+def _counters(cls: type) -> list[str]:
+    """The attributes of an instance; a compiled class has them as descriptors."""
+    return sorted(vars(cls()) if hasattr(cls(), "__dict__") else cls.__mypyc_attrs__)
 
 
 class Counters(TestCase):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from mhub.core.limits import Limits
 from mhub.core.session import Session
-from mhub.core.timers import SLOTS_PER_SECOND, Wheel
+from mhub.core.timers import SLOTS_PER_SECOND, Wheel, earliest
 from tests.core.world import START, World
 from tests.helpers.splits import steady
 
@@ -123,6 +123,36 @@ class Deadlines(Case):
                     self.assertLessEqual(due.pop(timed), now)
                 self.assertTrue(all(deadline > now - SLOT_S - 1e-6 for deadline in due.values()))
             self.assertEqual(sum(len(listed) for listed in wheel.slots.values()), len(due))
+
+
+class Several(TestCase):
+    """Two deadlines of one object, of which either may be the earlier one."""
+
+    def test_earliest(self) -> None:
+        self.assertEqual(
+            [earliest(a, b) for a, b in ((0, 0), (0, 3), (3, 0), (3, 4), (4, 3))], [0, 3, 3, 3, 3]
+        )
+
+    def test_no_deadline_is_not_armed(self) -> None:
+        wheel = Wheel()
+        wheel.arm(Session(World().hub, "t", Limits()), 0.0)
+        self.assertEqual(wheel.slots, {})
+
+    def test_will_and_end_of_a_session(self) -> None:
+        for delay_s, expiry_s in ((5, 20), (20, 5)):
+            world = World()
+            heir = world.client("heir")
+            heir.subscribe("w")
+            will = ("w", b"gone", 0, False, [(0x18, delay_s)])
+            client = world.client("c", 5, clean=False, props=[(0x11, expiry_s)], will=will)
+            client.lose()
+            world.wait(6, steps=24)
+            self.assertEqual(heir.payloads(), [b"gone"])
+            self.assertEqual("c" in world.hub.sessions, expiry_s == 20)
+            world.wait(16, steps=64)
+            self.assertNotIn("c", world.hub.sessions)
+            self.assertEqual(heir.payloads(), [])
+            self.assertEqual(world.hub.wheel.slots, {})
 
 
 class Residue(TestCase):

@@ -80,6 +80,8 @@ class Diary:
             self.lines.append(("refused", event.reason, event.text))
         elif event.kind == events.DISCONNECTED:
             self.lines.append(("disconnected", event.client_id, event.reason, event.text))
+        elif event.kind == events.DENIED:
+            self.lines.append(("denied", event.client_id, event.cause, event.topic))
         elif event.kind == events.CRASHED:
             assert event.error is not None
             self.crashed(event.text, event.error)

@@ -50,8 +50,8 @@ class Diary:
         elif event.kind == events.CRASHED:
             assert event.error is not None
             self.crashed(event.text, event.error)
-        elif event.listener:
-            self.lines.append((event.kind, event.listener, event.text))
+        elif event.principal.listener:
+            self.lines.append((event.kind, event.principal.listener, event.text))
 
     def crashed(self, what: str, error: Exception) -> None:
         raise Defect(f"a defect hit {what}") from error

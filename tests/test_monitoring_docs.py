@@ -1,0 +1,60 @@
+"""docs/monitoring.md names every metric as the code declares it.
+
+`python -m tests.test_monitoring_docs --write` writes its table anew.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from twisted.trial.unittest import TestCase
+
+from mhub.core.metrics import BROKER, CLUSTER, WINDOWS, Metric
+from tests.core.world import World
+
+PAGE = Path(__file__).absolute().parent.parent / "docs" / "monitoring.md"
+BEGIN = "<!-- metrics: made by `python -m tests.test_monitoring_docs --write` -->\n"
+END = "<!-- end of the metrics -->\n"
+
+
+def table(metrics: list[Metric]) -> Iterator[str]:
+    yield from ["", "| topic | type | unit | meaning |", "| --- | --- | --- | --- |"]
+    for metric in metrics:
+        yield f"| `{metric.name}` | {metric.kind} | {metric.unit} | {metric.doc} |"
+
+
+def lines() -> Iterator[str]:
+    yield from table(BROKER)
+    windows = ", ".join(f"`{window}`" for window, _ in WINDOWS)
+    loads = ", ".join(f"`{metric.load}`" for metric in BROKER if metric.load)
+    yield ""
+    yield "Moving averages of how much was counted in a minute are `load/NAME/WINDOW`. NAME is"
+    yield f"one of {loads};"
+    yield f"WINDOW is one of {windows}."
+    yield from ["", "A node of a [cluster](cluster.md) has these as well:"]
+    yield from table(CLUSTER)
+
+
+def update(text: str) -> str:
+    """`text` with what is between the marks made anew."""
+    before, rest = text.split(BEGIN)
+    return f"{before}{BEGIN}" + "\n".join(lines()) + f"\n\n{END}{rest.split(END)[1]}"
+
+
+class MonitoringTests(TestCase):
+    def test_is_made_from_the_code(self) -> None:
+        """After a change of a metric: python -m tests.test_monitoring_docs --write"""
+        text = PAGE.read_text("utf-8")
+        self.assertEqual(text, update(text))
+
+    def test_every_topic_that_is_published_is_declared(self) -> None:
+        world = World(sys_interval_s=10.0)
+        world.wait(11)
+        names = {metric.name for metric in BROKER}
+        names |= {f"load/{m.load}/{w}" for m in BROKER if m.load for w, _ in WINDOWS}
+        self.assertEqual(set(world.hub.sys.said), names)
+        self.assertEqual(len(names), len(BROKER) + 3 * len([m for m in BROKER if m.load]))
+
+
+if __name__ == "__main__" and sys.argv[1:] == ["--write"]:
+    PAGE.write_text(update(PAGE.read_text("utf-8")), "utf-8")
