@@ -173,4 +173,4 @@ class ClientTests(BrokerCase):
         )
         raw.expect("DISCONNECT", reason=0x98)
         raw.expect_closed()
-        broker.wait_for_log("kicked by an operator")
+        broker.wait_for_log("disconnected by an operator")
