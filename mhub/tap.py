@@ -20,6 +20,7 @@ from typing import Any, Final
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ReactorNotRunning
+from twisted.logger import ILogObserver
 from twisted.python import usage
 from twisted.python.failure import Failure
 
@@ -36,6 +37,7 @@ from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.log import logger, set_level
+from mhub.log.destination import Destination, LogError, limit_rate
 from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
@@ -140,9 +142,11 @@ class Broker(MultiService):
         self._stopping = False
         self._warnings = settings.warnings
         self._open_files = descriptors.raise_limit()  # while twistd has not changed the user
+        self.destination = Destination(settings.log)
+        limit_rate(settings.log, reactor)
         self.hub = Hub(
             hub_settings(settings),
-            Events([EventLog()]),
+            Events([EventLog()], settings.log.summary_s),
             lambda: secrets.token_hex(10),
             time.monotonic(),
         )
@@ -203,6 +207,12 @@ class Broker(MultiService):
                 )
             )
         return store
+
+    def setServiceParent(self, parent: Any) -> None:
+        """twistd's application: it logs to where the configuration says, if that says anything."""
+        if self._settings.log.to and hasattr(parent, "setComponent"):
+            parent.setComponent(ILogObserver, self.destination)
+        super().setServiceParent(parent)
 
     def bind(self) -> None:
         """Bind all sockets.  Raises StartError.
@@ -342,6 +352,7 @@ class Broker(MultiService):
         self._reactor.callFromThread(self._reload)
 
     def _reload(self) -> None:
+        self.destination.reopen()
         self._settings = reread(self._settings, self._file)
         self.net.reload_certificates(self._settings.listeners)
         if self.cluster is not None:
@@ -372,6 +383,8 @@ def make_broker(config: str | None, signals: Signals, is_elsewhere: bool = False
         if fault:
             raise StartError(f"{config}: {fault}" if config else fault)
         broker = Broker(settings, reactor, signals)
+    except LogError as error:
+        raise StartError(f"{config}: {error}" if config else str(error)) from error
     except (ConfigError, ClusterError, StoreBroken) as error:
         raise StartError(str(error)) from error
     broker.bind()
