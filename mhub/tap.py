@@ -305,7 +305,7 @@ class Broker(MultiService):
         if self.writer is not None:
             self.writer.give_up()
         self._give_up(
-            f"this node was taken for dead, and another one has taken over its sessions: it stops,"
+            f"this node was considered dead, and another one has taken over its sessions: it stops,"
             f" and can be started again. {error}"
         )
 

@@ -303,7 +303,7 @@ class ListenerTests(ConfigCase):
             self.settings(f'[[listeners]]\ntransport = "unix"\npath = "{short}/left-over.sock"')
         self.assertProblem(
             '[[listeners]]\ntransport = "unix"\npath = "file"',
-            f"3: listeners[0].path: {self.folder}/file is there already, and is not a socket",
+            f"3: listeners[0].path: {self.folder}/file exists and is not a socket",
         )
         long = "/" + 107 * "x"
         self.assertProblem(
@@ -330,7 +330,7 @@ class ListenerTests(ConfigCase):
         self.assertEqual(
             warning,
             f"{self.file}:2: listeners[0].allow_anonymous: nobody can log in at tcp-1883:"
-            " it wants a user, and [auth] has none",
+            " it requires a user, and [auth] has none",
         )
 
 
@@ -1057,7 +1057,7 @@ class ControlTests(ConfigCase):
         (self.folder / "file").write_text("")
         self.assertProblem(
             '[control]\npath = "file"',
-            f"2: control.path: {self.folder}/file is there already, and is not a socket",
+            f"2: control.path: {self.folder}/file exists and is not a socket",
         )
         self.assertProblem(
             '[control]\npath = "./x"\n[[listeners]]\ntransport = "unix"\npath = "x"',

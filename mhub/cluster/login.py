@@ -154,14 +154,14 @@ class Login:
                 case (bytes(theirs), bytes(their_hello)) if len(theirs) == _NONCE_BYTES:
                     transcript = Transcript(nonce, theirs, hello, their_hello)
                 case _:
-                    return party.fail("an answer to challenge() that is none")
+                    return party.fail("an invalid answer to challenge()")
             party.met(their_hello)
             match await root.callRemote("prove", transcript.proof(DIALLER, self._secret)):
                 case (bytes(shown),):
                     if await self.admit(Proof(transcript, LISTENER, shown), party):
                         party.begin()
                 case _:
-                    party.fail("an answer to prove() that is none")
+                    party.fail("an invalid answer to prove()")
         except (pb.PBConnectionLost, pb.DeadReferenceError):
             pass  # the party has heard of it
         except Exception:
@@ -183,7 +183,7 @@ class Login:
 
 def stumbled(party: Party) -> None:
     """An error within this node, which is no business of the other one."""
-    logger("cluster").failure("an error in a login")
+    logger("cluster").failure("internal error in a login")
     party.fail("an internal error")
 
 
@@ -203,7 +203,7 @@ class Entrance:
 
     def remote_challenge(self, nonce: bytes, hello: bytes) -> tuple[bytes, bytes]:
         if self._used or self._transcript is not None or len(nonce) != _NONCE_BYTES:
-            raise pb.ProtocolError("a challenge that is not one")
+            raise pb.ProtocolError("an invalid challenge")
         party = self._party
         transcript = Transcript(nonce, secrets.token_bytes(_NONCE_BYTES), hello, party.hello())
         self._transcript = transcript

@@ -245,7 +245,8 @@ def _warn(settings: Settings, place: Place) -> None:
             and not by_certificate
         ):
             place.report.warn(
-                key, f"nobody can log in at {listener.name}: it wants a user, and [auth] has none"
+                key,
+                f"nobody can log in at {listener.name}: it requires a user, and [auth] has none",
             )
     _warn_of_impatience(settings, place)
 

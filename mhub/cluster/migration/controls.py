@@ -30,7 +30,7 @@ def mark(epoch: int, gap: bool) -> bytes:
 def read_mark(body: bytes) -> tuple[int, bool]:
     """Epoch, gap."""
     if len(body) != MARK_SIZE:
-        raise malformed("a mark that is none")
+        raise malformed("an invalid mark")
     return read_u64(body, 1)[0], body[9] != 0
 
 
@@ -40,7 +40,7 @@ def close(began: int) -> bytes:
 
 def read_close(body: bytes) -> int:
     if len(body) != CLOSE_SIZE:
-        raise malformed("a control record that is none")
+        raise malformed("an invalid control record")
     return read_u64(body, 1)[0]
 
 
