@@ -165,7 +165,7 @@ class ClusterService(Service):
         deadline = self._clock() + JOIN_S
         while not (self._discovery.asked() and self.node.complete()):
             if self._clock() >= deadline:
-                self._log.warn("not all peers could be asked: clients are served without them")
+                self._log.warn("not all peers could be reached; serving clients without them")
                 break
             await deferLater(self._reactor, 0.05)
         self._ready = True

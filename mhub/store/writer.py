@@ -120,7 +120,7 @@ class StoreWriter:
 
     def _ended(self, failure: Failure) -> None:
         if not failure.check(CancelledError):  # which is how close() ends it
-            self._log.failure("a defect on the way to the store", failure)
+            self._log.failure("internal error while storing", failure)
 
     # Again and again
 
@@ -197,7 +197,7 @@ class StoreWriter:
                 hub.flush()
                 if self._reactor.seconds() >= deadline:
                     self._log.error(
-                        "stopped with {count} bytes that the store has not taken; none of it was"
+                        "stopped while {count} bytes were not stored; none of them was"
                         " acknowledged",
                         count=journal.pending_bytes(),
                     )

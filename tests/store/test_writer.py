@@ -255,7 +255,7 @@ class CloseTests(WriterCase):
         self.clock.pump([0.1] * 60)
         self.successResultOf(closing)
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.assertTrue(any("stopped with" in line for line in self.said), self.said)
+        self.assertTrue(any("were not stored" in line for line in self.said), self.said)
 
     def test_not_for_a_store_that_is_another_ones(self) -> None:
         """It would never take what is pending."""
