@@ -131,7 +131,6 @@ class Broker(MultiService):
                 reactor,
                 time.monotonic,
                 self._limits_of,
-                self.net.wake,
             )
         self.store_name = settings.store.kind
         self.operations = Operations(
@@ -156,7 +155,6 @@ class Broker(MultiService):
                 reactor,
                 time.monotonic,
                 settings.store.retry_s,
-                self.net.wake,
             )
 
     def _make_store(self) -> Store:

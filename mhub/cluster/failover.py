@@ -208,7 +208,6 @@ class Failover:
             place.reactor,
             place.clock,
             place.limits_of,
-            lambda: None,
             place.cluster,
         )
         cluster.node.settings.shared_store = place.cluster.node.settings.shared_store
@@ -218,7 +217,6 @@ class Failover:
             place.reactor,
             place.clock,
             settings.store.retry_s,
-            lambda: None,
             self.name,
         )
         journal = Journal(

@@ -40,7 +40,6 @@ class StoreWriter:
         reactor: Any,
         clock: Callable[[], float],
         retry_s: float,
-        wake: Callable[[], None],
         node: str = "",
     ) -> None:
         """`node` is whose store it is, if that is another one."""
@@ -49,7 +48,6 @@ class StoreWriter:
         self._reactor = reactor
         self._clock = clock  # the hub's
         self._retry_s = retry_s
-        self._wake = wake  # what hub.unfinished has is to be gone on with
         self._log = logger("store", node)
         self._calling = False  # inside of a call of the hub's
         self._stopping = False
@@ -113,7 +111,7 @@ class StoreWriter:
     def _end_turn(self) -> None:
         if not self._calling:
             self._hub.flush()
-            self._wake()
+            self._hub.wake()
 
     def _start(self, work: Coroutine[Deferred[Any], Any, None]) -> None:
         Deferred.fromCoroutine(work).addErrback(self._ended)

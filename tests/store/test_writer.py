@@ -75,14 +75,17 @@ class WriterCase(SynchronousTestCase):
     def begin(self) -> None:
         """A new hub on the same store."""
         self.world = World()
+        self.world.hub.wake = self.settle
         self.writer = StoreWriter(
             self.balky,
             self.world.hub,
             self.clock,
             lambda: self.world.now + self.clock.seconds(),
             1.0,
-            self.world.settle,
         )
+
+    def settle(self) -> None:
+        self.world.settle()
 
     def _hear(self, event: dict[str, Any]) -> None:
         if event.get("log_namespace") == "mhub.store":
