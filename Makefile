@@ -11,7 +11,7 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: bench-cluster bench-move help run cluster test bench crash simulate explore chaos roam lint format wheel clean-ext clean
+.PHONY: bench-cluster bench-move help run cluster test test-needs bench crash simulate explore chaos roam lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
@@ -39,9 +39,12 @@ run: $(VENV)/.installed
 cluster: $(VENV)/.installed
 	@.ci/cluster docs/examples/cluster-a.toml docs/examples/cluster-b.toml docs/examples/cluster-c.toml
 
-test: $(VENV)/.compiled
-	@.ci/need clients proxy redis || echo "The tests that use what is missing are skipped."
+test: test-needs $(VENV)/.compiled
 	@$(BIN)/python tests/run.py
+
+# First of all, so that apt-get says once all that it is going to install.
+test-needs:
+	@.ci/need venv compiler clients server proxy redis || echo "The tests that use what is missing are skipped."
 
 bench: $(VENV)/.compiled
 	@.ci/bench
@@ -95,14 +98,16 @@ clean: clean-ext
 	find . -name __pycache__ -prune -exec rm -rf {} +
 	rm -f twisted/plugins/dropin.cache
 
+# Both at once: nearly all that is made here goes on to compile.
 $(VENV)/.made:
-	@.ci/need venv
+	@.ci/need venv compiler || .ci/need venv
 	$(PYTHON) -m venv $(VENV)
 	@touch $@
 
 # For users: as pip does it, which compiles if there is a compiler.
 $(VENV)/.installed: $(SOURCES) $(VENV)/.made
-	@echo "Installing mhub in $(VENV); where there is a C compiler, it takes a minute"
+	@.ci/need compiler || echo "Without it mhub is installed as pure Python, which is slower."
+	@echo "Installing mhub in $(VENV); to compile it takes some minutes"
 	rm -rf build/lib* build/bdist*
 	$(PIP) install --quiet .
 	@$(BIN)/mhub --version

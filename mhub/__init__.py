@@ -7,11 +7,7 @@ The packages; `docs/architecture.md` walks a message through them.
     net       sockets <-> core
     config    TOML -> settings, checked once
     tap       everything is wired there, for `mhub run` and `twistd mhub`
-    run       `mhub run`
-    descriptors  how many sockets and files it may have open
-    reload    what SIGHUP changes
-    signals   what the process is told by signals
-    twistd    what would keep twistd from starting it
+    process   `mhub run`, signals, reload, open files
     cli       the `mhub` command
     bench     `mhub bench`, a load generator for any MQTT broker
     build     which build runs: compiled or pure

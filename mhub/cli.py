@@ -49,7 +49,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def run_broker(argv: list[str]) -> int:
-    from mhub.run import main as run
+    from mhub.process.run import main as run
 
     return run(argv)
 
@@ -159,10 +159,38 @@ def cluster(argv: list[str]) -> int:
     return run(argv)
 
 
+def status(argv: list[str]) -> int:
+    from mhub.control.broker_command import status as run
+
+    return run(argv)
+
+
+def clients(argv: list[str]) -> int:
+    from mhub.control.broker_command import clients as run
+
+    return run(argv)
+
+
+def kick(argv: list[str]) -> int:
+    from mhub.control.broker_command import kick as run
+
+    return run(argv)
+
+
+def import_config(argv: list[str]) -> int:
+    from mhub.config.mosquitto_import import main as run
+
+    return run(argv)
+
+
 COMMANDS: Final = {
     "run": Command("run the broker in the foreground", run_broker),
     "check-config": Command("check a configuration without starting the broker", check_config),
+    "import": Command("make a configuration of a mosquitto.conf", import_config),
     "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
+    "status": Command("show a running broker", status),
+    "clients": Command("list the clients of a running broker, or show one", clients),
+    "kick": Command("disconnect a client of a running broker", kick),
     "store": Command("check, export or import sessions and messages", store),
     "cluster": Command("see and change the cluster of a running node", cluster),
     "bench": Command("put load on any MQTT broker and measure it", bench),

@@ -14,22 +14,22 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ReactorNotRunning
+from twisted.internet.task import deferLater
 from twisted.logger import ILogObserver
 from twisted.python import usage
 from twisted.python.failure import Failure
 
-from mhub import __version__, build, descriptors
+from mhub import __version__, build
 from mhub.auth.scram import METHOD, ScramMethod
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
-from mhub.control.connection import Command, Say
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.events import Events
@@ -42,12 +42,15 @@ from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
-from mhub.reload import reread
-from mhub.signals import Signals
+from mhub.operations.contract import ListenerStatus, Say
+from mhub.operations.operations import Operations
+from mhub.process import descriptors, threads
+from mhub.process.reload import reread
+from mhub.process.signals import Signals
+from mhub.process.twistd import fault_in
 from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
 from mhub.store.make import fault_of, make_shared, make_store
 from mhub.store.writer import StoreWriter
-from mhub.twistd import fault_in
 
 NO_FILE: Final = "no file"
 """What errors say in the place of a configuration's name, where there is none."""
@@ -55,43 +58,6 @@ NO_FILE: Final = "no file"
 
 class StartError(Exception):
     """The broker cannot start; the text says why."""
-
-
-class Commands:
-    """What can be asked of a running broker on its control socket."""
-
-    def __init__(self, broker: "Broker") -> None:
-        self._broker = broker
-
-    def table(self) -> dict[str, Command]:
-        return {
-            "cluster-status": self._status,
-            "cluster-leave": self._leave,
-            "cluster-forget": self._forget,
-        }
-
-    def _cluster(self) -> ClusterService:
-        cluster = self._broker.cluster
-        if cluster is None:
-            raise ControlError("this broker is not part of a cluster")
-        return cluster
-
-    def _status(self, arguments: dict[str, object], say: Say) -> object:
-        return self._cluster().status()
-
-    def _leave(self, arguments: dict[str, object], say: Say) -> object:
-        self._cluster()
-        return self._broker.leave(say)
-
-    def _forget(self, arguments: dict[str, object], say: Say) -> object:
-        name = str(arguments.get("node", ""))
-        try:
-            result = self._cluster().forget(name)
-        except ClusterError as error:
-            raise ControlError(str(error)) from error
-        if result is None:
-            raise ControlError(f'there is no node "{name}"; `mhub cluster status` lists them')
-        return result
 
 
 class Options(usage.Options):
@@ -166,19 +132,25 @@ class Broker(MultiService):
                 self._limits_of,
                 self.net.wake,
             )
+        self.store_name = settings.store.kind
+        self.operations = Operations(
+            self.hub, self, time.monotonic, lambda: deferLater(reactor, 0.0)
+        )
         if settings.control.path:
             ControlService(
                 settings.control.path,
                 settings.control.mode,
-                Commands(self).table(),
+                self.operations,
                 reactor,
                 required=settings.control.required,
             ).setServiceParent(self)
         self.writer: StoreWriter | None = None
         self.failovers: Failovers | None = None
         if settings.store.kind != "memory":
+            store = self._make_store()
+            self.store_name = store.name
             self.writer = StoreWriter(
-                self._make_store(),
+                store,
                 self.hub,
                 reactor,
                 time.monotonic,
@@ -237,6 +209,7 @@ class Broker(MultiService):
         for warning in self._warnings:
             self._log.warn("{warning}", warning=warning)
         super().startService()
+        threads.make_daemonic(self._reactor)
         self._reactor.callWhenRunning(self._begin)
 
     def _report_open_files(self) -> None:
@@ -335,8 +308,28 @@ class Broker(MultiService):
             await self.cluster.stopService()
         if self.writer is not None:
             await self.writer.close(self._settings.net.shutdown_timeout_s)
+        threads.abandon_busy(self._reactor)
 
-    async def leave(self, say: Callable[[str], None]) -> object:
+    # What operations need of it
+
+    def state(self) -> str:
+        if self.hub.stopping or self.failed:
+            return "stopping"
+        if self.hub.redirect is not None:
+            return "leaving"
+        return "running" if self.net.is_open else "starting"
+
+    def listeners(self) -> list[ListenerStatus]:
+        return self.net.listeners()
+
+    def open_connections(self) -> int:
+        return len(self.net.loop.links)
+
+    def settle(self) -> None:
+        self.hub.flush()
+        self.net.wake()
+
+    async def leave(self, say: Say) -> dict[str, int]:
         """Out of the cluster for good, and stop."""
         cluster = self.cluster
         assert cluster is not None

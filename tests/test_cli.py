@@ -201,7 +201,7 @@ class StoreTests(CliCase):
     """`mhub store`, on SQLite; what reaches the reactor runs in a process of its own."""
 
     LINES = (
-        '{"mhub": "store", "schema": 3}\n'
+        '{"mhub": "store", "schema": 4}\n'
         '{"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}\n'
         '{"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}\n'
         '{"kind": "session", "sid": 1, "client_id": "pump", "expiry_s": 60, "ends_at": 12.5}\n'

@@ -609,6 +609,15 @@ class StoreTests(ConfigCase):
                 store, StoreSettings(path=str(self.folder / "mhub-data" / "mhub.sqlite"))
             )
         self.assertEqual((store.kind, store.synchronous), ("sqlite", "full"))
+
+    def test_paths(self) -> None:
+        """As a person would write them; a home has to be there."""
+        store = self.settings('[store]\npath = "a/../b/./x"').store
+        self.assertEqual(store.path, str(self.folder / "b" / "x"))
+        self.assertEqual(self.settings('[store]\npath = "~/x"').store.path, str(Path.home() / "x"))
+        [problem] = self.problems('[store]\npath = "~nobody-of-that-name/x"')
+        self.assertIn("2: store.path: expected a path, found", problem)
+        self.assertIn("there is no such home directory", problem)
         self.assertEqual((store.max_pending_bytes, store.queue_window), (64 << 20, 256))
         self.assertEqual(self.settings("").broker.max_queued_bytes_total, 2 << 30)
 

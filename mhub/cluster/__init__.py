@@ -9,6 +9,7 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     dials       whom to call, and when
     unreachable what the log is told of addresses where no node answers
     frames      the kinds of frames that cross a link
+    said        the fields of a frame, checked as they are read
     tables      routes and clients: what each node tells all others
     fill        retained messages: what nodes that meet lack of each other's
     migration   one session for each client id, which follows its client from node to node

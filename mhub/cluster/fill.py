@@ -12,11 +12,12 @@ remembered for a while as a message without payload, so that it does not come ba
 does not know of it.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mhub.cluster import frames
-from mhub.cluster.frames import pack, unpack
+from mhub.cluster.frames import pack
 from mhub.cluster.member import Member
+from mhub.cluster.said import Said
 from mhub.core.channel_records import read_record, record_of
 from mhub.core.retained import bucket_of
 from mhub.wire.publish import Publish
@@ -42,7 +43,7 @@ class Fill:
 
     def digests(self, member: Member, body: bytes) -> None:
         ours = self._node.hub.retained.digests or []
-        theirs = unpack(body)["digests"]
+        theirs = Said(body).numbers("digests")
         member.asking = [b for b, each in enumerate(theirs) if b < len(ours) and ours[b] != each]
         self._ask(member)
 
@@ -73,12 +74,13 @@ class Fill:
         return [message for bucket in buckets for message in index.get(bucket, ())]
 
     def have(self, member: Member, body: bytes) -> None:
-        said: dict[str, Any] = unpack(body)
-        theirs: dict[str, int] = dict(said["known"])
+        said = Said(body)
+        theirs = dict(said.pairs("known"))
+        buckets, left = said.numbers("buckets"), said.number("left")
         now = self._node.hub.now
         part: list[bytes] = []
         size = 0
-        for message in self._known(member, said["buckets"]):
+        for message in self._known(member, buckets):
             if message.hlc > theirs.get(message.topic, 0):
                 record = record_of(message, False, None, now)
                 message.frame_v5 = None
@@ -90,7 +92,7 @@ class Fill:
         if part:
             self._node.send(member, frames.RETAINED, b"".join(part))
         self._node.send(member, frames.FILLED, b"{}")
-        if not said["left"] and not member.asking:
+        if not left and not member.asking:
             member.index = None
 
     def retained(self, member: Member, body: bytes) -> None:

@@ -3,6 +3,8 @@
 Messages and confirmations are the core's (`mhub.core.peer`), as they are many.  All else is JSON,
 or, where messages of sessions are in it, a line of JSON followed by records.  docs/peer-protocol.md
 is the grammar of all of them.
+
+What a peer sends is read by `mhub.cluster.said`.
 """
 
 import json
@@ -57,9 +59,3 @@ def unpack(body: bytes) -> dict[str, Any]:
 def with_data(data: bytes, **fields: Any) -> bytes:
     """A body with records behind its JSON."""
     return pack(**fields) + b"\n" + data
-
-
-def split(body: bytes) -> tuple[dict[str, Any], bytes]:
-    """What with_data() has put together."""
-    head, _, data = body.partition(b"\n")
-    return unpack(head), data

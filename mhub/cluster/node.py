@@ -14,17 +14,18 @@ Broker and in the simulation.
 
 from collections.abc import Callable
 from random import Random
-from typing import Any, Final
+from typing import Final
 
 from mhub.cluster import frames
 from mhub.cluster.contract import OLDEST, PROTOCOL, Dialer, LinkEnd
 from mhub.cluster.dials import Dial, Dials
 from mhub.cluster.fill import Fill
-from mhub.cluster.frames import pack, unpack
+from mhub.cluster.frames import pack
 from mhub.cluster.inbox import Inbox
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
 from mhub.cluster.migration.migration import Migration
 from mhub.cluster.offers import Offers
+from mhub.cluster.said import Said, as_text
 from mhub.cluster.tables import Tables
 from mhub.cluster.unreachable import Unreachable
 from mhub.core.channel_records import Entry
@@ -36,6 +37,7 @@ from mhub.core.peers import Peers
 from mhub.core.records import Row
 from mhub.core.session import Session
 from mhub.wire.errors import ProtocolFault
+from mhub.wire.primitives import malformed
 
 LOOK_S: Final = 10.0
 """How often a node looks for sessions that should be elsewhere."""
@@ -162,31 +164,31 @@ class Node:
 
     def refusal(self, hello: bytes) -> str:
         try:
-            said = _hello(hello)
+            said = _Hello(hello)
         except ProtocolFault as fault:
             return f"it does not say who it is: {fault.text}"
         ours = self.settings
-        if said["cluster"] != ours.cluster:
-            return f"it is of cluster {said['cluster']!r}, this one is {ours.cluster!r}"
-        if said["protocol"] < ours.oldest or said["oldest"] > ours.protocol:
+        if said.cluster != ours.cluster:
+            return f"it is of cluster {said.cluster!r}, this one is {ours.cluster!r}"
+        if said.protocol < ours.oldest or said.oldest > ours.protocol:
             return (
-                f"it speaks versions {said['oldest']} to {said['protocol']} of the peer protocol,"
+                f"it speaks versions {said.oldest} to {said.protocol} of the peer protocol,"
                 f" this node {ours.oldest} to {ours.protocol}"
             )
-        if said["instance"] == ours.instance:
+        if said.instance == ours.instance:
             return "it is this node itself"
-        if said["node"] == self.name:
+        if said.node == self.name:
             return f"there are two nodes with the name {self.name!r}"
-        if said["instance"] in self._past:
-            return f"another process has taken the place of this one, as node {said['node']!r}"
+        if said.instance in self._past:
+            return f"another process has taken the place of this one, as node {said.node!r}"
         if self.leaving:
             return "this node is leaving the cluster"
         return ""
 
     def name_of(self, hello: bytes) -> str:
         try:
-            said = _hello(hello)
-            return str(said["host"] or said["node"])
+            said = _Hello(hello)
+            return said.host or said.node
         except ProtocolFault:
             return ""
 
@@ -194,13 +196,13 @@ class Node:
 
     def opened(self, link: LinkEnd, hello: bytes) -> None:
         now = self._now()
-        said = _hello(hello)
-        member = self.meet(said["node"])
+        said = _Hello(hello)
+        member = self.meet(said.node)
         if link.dialled:
             self._dials.answered(link.address, member.name)
         old = member.link
         if old is not None:
-            if said["instance"] == member.instance and not self._better(link, old, member):
+            if said.instance == member.instance and not self._better(link, old, member):
                 link.close("there is a link already")
                 return
             old.close("another link takes its place")
@@ -212,13 +214,13 @@ class Node:
         member.filled = False
         member.stale = None
         member.received_at = now
-        member.version = said["version"]
-        member.address = said["address"]
-        member.host = said["host"]
-        self._shares_store(member, said["shared_store"])
-        if said["instance"] != member.instance:
+        member.version = said.version
+        member.address = said.address
+        member.host = said.host
+        self._shares_store(member, said.shared_store)
+        if said.instance != member.instance:
             self._is_past(member.instance)
-            member.instance = said["instance"]
+            member.instance = said.instance
             self.tables.restarted(member)
         self._turn(member, SYNCING, "")
         peer = member.peer
@@ -283,19 +285,31 @@ class Node:
             self.handle(member, kind, body)
 
     def handle(self, member: Member, kind: int, body: bytes) -> None:
-        """A frame of a node that is linked; a turn of its own."""
+        """A frame of a node that is linked; a turn of its own.
+
+        What cannot be read is the other side's fault, and nothing was done with it.  Anything else
+        is a defect of this node.  Both end the link.  For a defect, that is not the other side's
+        business, but a frame that was handled in part leaves channels, tables and migrations as
+        nobody has thought of: the next numbers would be taken for all that there was.  The next
+        link begins by saying how far each side is, and what was not confirmed comes again.
+        """
         try:
             self._dispatch(member, kind, body, self.hub.now)
-        except (ProtocolFault, KeyError, TypeError, ValueError, IndexError) as error:
-            text = f"a frame of kind {kind} cannot be understood: {error}"
-            if member.link is not None:
-                member.link.close(text)
-            self._unlink(member, text)
+        except ProtocolFault as fault:
+            self._break(member, f"a frame of kind {kind} cannot be understood: {fault.text}")
+        except Exception as error:
+            self.hub.events.crashed(f"a frame of kind {kind} from node {member.name}", error)
+            self._break(member, f"a defect of node {self.name}, whose log says more")
         self._end_turn()
+
+    def _break(self, member: Member, text: str) -> None:
+        if member.link is not None:
+            member.link.close(text)
+        self._unlink(member, text)
 
     def _dispatch(self, member: Member, kind: int, body: bytes, now: float) -> None:
         if not member.resumed and kind != frames.RESUME:
-            raise ValueError("it comes before RESUME")
+            raise malformed("it comes before RESUME")
         if kind == frames.PUBLISHES:
             member.peer.incoming.take(body, now)
         elif kind == frames.CONFIRM:
@@ -306,17 +320,18 @@ class Node:
                 handler(member, body)
 
     def _resumed(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
-        epoch, n = said["received"]
-        instance, number = said["table"]
+        said = Said(body)
+        epoch, n = said.pair("received")
+        instance, number = said.pair("table", -1)  # -1: all of it has to come
+        their_epoch = said.text("epoch")
         link = member.link
         assert link is not None
         member.resumed = True
         peer = member.peer
-        peer.linked(link, str(epoch), int(n), str(said["epoch"]))
+        peer.linked(link, epoch, n, their_epoch)
         self.peers.restore_routes(peer)
         self.migration.linked(member)
-        self.tables.begin(member, str(instance), int(number))
+        self.tables.begin(member, instance, number)
         self.fill.begin(member)
         self.send(member, frames.MEMBERS, pack(members=self._known()))
         self.log(f"node {member.name} is linked, at {link.address}")
@@ -392,7 +407,7 @@ class Node:
         self.send(member, frames.PONG, body)
 
     def _ponged(self, member: Member, body: bytes) -> None:
-        member.latency_s = max(self.hub.now - float(unpack(body)["at"]), 0.0)
+        member.latency_s = max(self.hub.now - Said(body).real("at"), 0.0)
 
     def _dial(self, now: float) -> None:
         if self.leaving:
@@ -431,10 +446,12 @@ class Node:
         return {**self._addresses, **known, self.name: self.settings.address}
 
     def _told_of_members(self, member: Member, body: bytes) -> None:
+        told = Said(body).by_name("members")
+        places = {name: as_text(address, "members") for name, address in told.items()}
         new = False
-        for name, address in unpack(body)["members"].items():
+        for name, address in places.items():
             if name != self.name and name not in self.members and name not in self._addresses:
-                self._addresses[str(name)] = str(address)
+                self._addresses[name] = address
                 new = True
         if new:
             for other in self.links.values():
@@ -584,24 +601,19 @@ class Node:
         self.wake()
 
 
-def _hello(hello: bytes) -> dict[str, Any]:
-    said = unpack(hello)
-    kinds = {
-        "protocol": int,
-        "oldest": int,
-        "cluster": str,
-        "node": str,
-        "instance": str,
-        "address": str,
-        "version": str,
-        "host": str,
-        "shared_store": str,
-    }
-    said.setdefault("host", "")
-    said.setdefault("shared_store", "")
-    for key, kind in kinds.items():
-        if not isinstance(said.get(key), kind):
-            raise ProtocolFault(0, f"no {key} in its hello")
-    if not said["node"]:
-        raise ProtocolFault(0, "an empty name in its hello")
-    return said
+class _Hello:
+    """What another node says of itself; ProtocolFault if that is nothing."""
+
+    def __init__(self, hello: bytes) -> None:
+        said = Said(hello)
+        self.protocol = said.number("protocol")
+        self.oldest = said.number("oldest")
+        self.cluster = said.text("cluster")
+        self.node = said.text("node")
+        self.instance = said.text("instance")
+        self.address = said.text("address")
+        self.version = said.text("version")
+        self.host = said.text("host") if said.has("host") else ""
+        self.shared_store = said.text("shared_store") if said.has("shared_store") else ""
+        if not self.node:
+            raise malformed("an empty name in its hello")

@@ -8,8 +8,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from mhub.cluster import frames
-from mhub.cluster.frames import pack, unpack
+from mhub.cluster.frames import pack
 from mhub.cluster.member import Member
+from mhub.cluster.said import Said
 from mhub.core.session import Session
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ class Offers:
 
     def made(self, member: Member, body: bytes) -> None:
         """A node offers a session to this one."""
-        self._node.migration.claims.adopt(str(unpack(body)["client"]))
+        self._node.migration.claims.adopt(Said(body).text("client"))
 
     def drop(self, member: Member) -> None:
         """A node is not linked any more."""

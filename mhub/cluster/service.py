@@ -33,6 +33,7 @@ from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
+from mhub.operations.contract import OperationError
 
 JOIN_S: Final = 15.0
 """How long a node looks for others before it serves clients alone."""
@@ -44,7 +45,7 @@ NEAR: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a node that listens on every address can be called by itself."""
 
 
-class ClusterError(Exception):
+class ClusterError(OperationError):
     """The node cannot start, or not do what it was told; the text says why."""
 
 

@@ -10,9 +10,12 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from mhub.cluster import frames
-from mhub.cluster.frames import pack, unpack
+from mhub.cluster.frames import pack
 from mhub.cluster.member import Member
-from mhub.core.table import CLIENT
+from mhub.cluster.said import MOST, Said
+from mhub.core.table import CLIENT, FILTER, SHARE
+from mhub.wire.primitives import malformed
+from mhub.wire.topics import check_filter, split_share
 
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
@@ -96,8 +99,13 @@ class Tables:
         self._node.peers.learn(peer, name, value)
 
     def on_table(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
-        at, to, changes = int(said["at"]), int(said["to"]), said["set"]
+        said = Said(body)
+        at, to = said.number("at", -2), said.number("to", -1)
+        changes = said.pairs("set")
+        for name, _ in changes:
+            _check_name(name)
+        is_whole = at == -2 or member.stale is not None
+        number = said.number("number") if is_whole else at
         peer = member.peer
         if at == -2:
             member.stale = dict.fromkeys(peer.routes)
@@ -106,13 +114,12 @@ class Tables:
             self._node.send(member, frames.AGAIN, b"{}")
             return
         stale = member.stale
-        number = at if stale is None else int(said["number"])
         for name, value in changes:
             if stale is None:
                 number += 1
             else:
                 stale.pop(name, None)
-            self._learn(member, str(name), int(value), number)
+            self._learn(member, name, value, number)
         if to < 0:
             return
         if stale is not None:
@@ -126,6 +133,18 @@ class Tables:
             member.has_table = True
             self._node.settled(member)
             self._node.migration.table(member)
+
+
+def _check_name(name: str) -> None:
+    """ProtocolFault if it is about a filter that is none.  How many levels one may have, each node
+    decides for its own clients."""
+    kind, rest = name[:1], name[1:]
+    if kind == SHARE:
+        share, rest = split_share(rest)
+        if not share:
+            raise malformed("an invalid shared subscription in its table")
+    if kind in (FILTER, SHARE):
+        check_filter(rest, MOST)
 
 
 def _parts(changes: Iterable[list[str | int]]) -> Iterable[list[list[str | int]]]:

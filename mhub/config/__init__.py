@@ -13,6 +13,8 @@ units           "64 KiB" and "1h"
 lines           which line sets which key
 problems        how a mistake is reported
 mosquitto       where the options of mosquitto.conf went
+mosquitto_file  reads a mosquitto.conf
+mosquitto_import  makes a configuration of it, for `mhub import`
 changes         which settings two readings of a file differ in
 summary         what a configuration comes to, for `mhub check-config`
 reference       the reference in `docs/configuration.md`; `python -m mhub.config` prints it

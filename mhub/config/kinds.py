@@ -4,6 +4,7 @@ A kind turns what `tomllib` gives into what the broker uses.  When it cannot, it
 what it expected.  The kinds that hold others (lists, tables) are in `schema`.
 """
 
+import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -300,4 +301,8 @@ class FilePath(Kind[str]):
             return ""
         if not isinstance(value, str) or not value or "\0" in value:
             raise Wrong(self.expected)
-        return str(place.folder / Path(value).expanduser())
+        try:
+            path = Path(value).expanduser()
+        except RuntimeError:
+            raise Wrong(self.expected, "there is no such home directory") from None
+        return os.path.normpath(place.folder / path)

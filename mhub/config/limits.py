@@ -166,10 +166,17 @@ class BrokerLimits:
         " has a session always gets it. 0 is any number.",
     )
     max_retained_messages: int = setting(
-        Integer(0), 1_000_000, "How many retained messages are kept; 0 is any number."
+        Integer(0),
+        1_000_000,
+        "How many retained messages are kept, besides those of `$SYS`; 0 is any number. Beyond, a"
+        " message still goes to all subscribers, but is not kept, and its topic's earlier one is"
+        " gone. Publishers of QoS 1 and 2 are told by the reason 0x97 in MQTT 5.0.",
     )
     max_retained_bytes: int = setting(
-        Size(0), 1 << 30, "How much memory the retained messages take; 0 is any."
+        Size(0),
+        1 << 30,
+        "How much memory the retained messages take, besides those of `$SYS`; 0 is any. Beyond, the"
+        " same happens.",
     )
     max_queued_bytes_total: int = setting(
         Size(0),

@@ -1,9 +1,11 @@
-"""Where each option of mosquitto.conf went: for the documentation, and for error messages.
+"""Where each option of mosquitto.conf went: for the documentation, error messages and the import.
 
-The options of bridges and access control are outside of what these tables cover.
+The options are those of Mosquitto 2.1's manual page, and older ones that it still takes.
 """
 
 from typing import Final
+
+ACCESS: Final = "users and rules are not taken over yet: they come with access control"
 
 # option: (our keys, a note).  No key: we do not offer it, and the note says what to do instead.
 OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -35,6 +37,10 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "websockets_origin": (("listeners.origins",), "a list"),
     "websockets_log_level": ((), "WebSockets log like everything else: see `log.level`"),
     "http_dir": ((), "the broker serves no files; use a web server"),
+    "listener_allow_anonymous": (("listeners.allow_anonymous",), ""),
+    "listener_auto_id_prefix": (("listeners.client_id_prefix",), ""),
+    "proxy_protocol_v2_require_tls": ((), "let the proxy refuse what comes without TLS"),
+    "packet_buffer_size": (("listeners.max_handshake_size",), "for the handshake of WebSockets"),
     "per_listener_settings": (
         (),
         "always so: a key of a listener stands above the same key of `[limits]`",
@@ -61,6 +67,7 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "tls_engine": ((), "no OpenSSL engines"),
     "tls_engine_kpass_sha1": ((), "no OpenSSL engines"),
     "tls_keyform": ((), "keys are PEM files"),
+    "disable_client_cert_date_checks": ((), "a certificate that has expired proves nothing"),
     "psk_file": ((), "no pre-shared keys; use certificates"),
     "psk_hint": ((), "no pre-shared keys; use certificates"),
     "use_psk": ((), "no pre-shared keys; use certificates"),
@@ -100,7 +107,18 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "memory_limit": ((), "bound what holds memory: connections, queues, retained messages"),
     "upgrade_outgoing_qos": ((), "a message never gets a higher QoS than it was published with"),
     "allow_duplicate_messages": ((), "overlapping subscriptions deliver a message once"),
-    "check_retain_source": ((), "comes with access control"),
+    "retain_expiry_interval": ((), "always: expired retained messages go within a minute"),
+    # Users and rules
+    "acl_file": ((), ACCESS),
+    "auth_plugin": ((), ACCESS),
+    "auth_plugin_deny_special_chars": ((), ACCESS),
+    "check_retain_source": ((), ACCESS),
+    "global_plugin": ((), ACCESS),
+    "plugin": ((), ACCESS),
+    "plugin_load": ((), ACCESS),
+    "plugin_use": ((), ACCESS),
+    "plugin_opt_*": ((), ACCESS),
+    "auth_opt_*": ((), ACCESS),
     # The store
     "persistence": (
         ("store.kind",),
@@ -113,6 +131,7 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "all is stored as it happens; what a loss of power may cost is a choice",
     ),
     "autosave_on_changes": (("store.synchronous",), "the same"),
+    "retained_persistence": (("store.kind",), "the old name of `persistence`"),
     # The broker
     "sys_interval": (("sys.interval_s",), ""),
     "password_file": (
@@ -125,10 +144,77 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "log_facility": (("log.facility",), "by name"),
     "log_timestamp": ((), "always"),
     "log_timestamp_format": ((), "ISO 8601"),
-    "include_dir": ((), "one file; make it with a template where you need parts"),
+    "enable_control_api": ((), "`$CONTROL` is not used; see `mhub cluster` and `[control]`"),
+    "retry_interval": ((), "messages are sent again after a reconnect only, as MQTT asks for"),
+    "include_dir": ((), "one file; `mhub import` reads all of them into it"),
     "pid_file": ((), "`twistd --pidfile`"),
     "user": ((), "`twistd --uid --gid`, or the service manager"),
 }
+
+
+BRIDGE_OPTIONS: Final = frozenset(
+    {
+        "address",
+        "addresses",
+        "bridge_alpn",
+        "bridge_attempt_unsubscribe",
+        "bridge_bind_address",
+        "bridge_cafile",
+        "bridge_capath",
+        "bridge_certfile",
+        "bridge_ciphers",
+        "bridge_ciphers_tls1.3",
+        "bridge_identity",
+        "bridge_insecure",
+        "bridge_keyfile",
+        "bridge_max_packet_size",
+        "bridge_max_topic_alias",
+        "bridge_outgoing_retain",
+        "bridge_protocol_version",
+        "bridge_psk",
+        "bridge_receive_maximum",
+        "bridge_reload_type",
+        "bridge_require_ocsp",
+        "bridge_session_expiry_interval",
+        "bridge_tcp_keepalive",
+        "bridge_tcp_user_timeout",
+        "bridge_tls_use_os_certs",
+        "bridge_tls_version",
+        "cleansession",
+        "clientid",
+        "idle_timeout",
+        "keepalive_interval",
+        "local_cleansession",
+        "local_clientid",
+        "local_password",
+        "local_username",
+        "notification_topic",
+        "notifications",
+        "notifications_local_only",
+        "password",
+        "remote_clientid",
+        "remote_password",
+        "remote_username",
+        "restart_timeout",
+        "round_robin",
+        "start_type",
+        "threshold",
+        "topic",
+        "try_private",
+        "username",
+    }
+)
+"""What follows a `connection`."""
+
+BRIDGES: Final = "no bridges: nodes of one broker are a cluster, and a Mosquitto may bridge to mhub"
+
+
+def note_of(option: str) -> str | None:
+    """What is to say about an option that has no key, "" if there is nothing; None: unknown."""
+    for prefix in ("plugin_opt_", "auth_opt_"):
+        if option.startswith(prefix):
+            option = prefix + "*"
+    return OPTIONS[option][1].replace("`", "") if option in OPTIONS else None
 
 
 def renamed(option: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any, Final
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.listeners import LISTENER_KEYS
 from mhub.config.load import BROKER_KEYS, TOP
-from mhub.config.mosquitto import OPTIONS
+from mhub.config.mosquitto import BRIDGES, OPTIONS
 from mhub.config.schema import Key
 
 BEGIN: Final = "<!-- reference: made by `python -m mhub.config --write docs/configuration.md` -->\n"
@@ -96,8 +96,9 @@ def _default(entry: Key[Any]) -> str:
 
 def _mosquitto() -> Iterator[str]:
     yield from ["", "## Coming from mosquitto.conf", ""]
-    yield "A dash says that mhub does not offer it. Bridges and access control are not in this"
-    yield "table."
+    yield "`mhub import mosquitto.conf` makes a configuration of such a file; see"
+    yield "[from Mosquitto](mosquitto.md). A dash says that mhub does not offer it."
     yield from ["", "| mosquitto.conf | mhub | |", "| --- | --- | --- |"]
     for option, (ours, note) in OPTIONS.items():
         yield f"| `{option}` | {', '.join(f'`{key}`' for key in ours) or '-'} | {note} |"
+    yield f"| `connection` and all options of bridges | - | {BRIDGES} |"

@@ -1,13 +1,17 @@
 """The control socket: how tools on the same machine talk with a running broker.
 
-    mhub cluster ... -> command -> client -> Unix socket -> server -> what the broker registered
+    mhub status ... -> command -> client -> Unix socket -> server, site, app -> mhub.operations
 
-contract    the lines that cross the socket, their bounds, and the error that both sides know
-server      the service that listens; a broker gives it a function for each command
-connection  what a client of it asks and is answered
-client      one call, blocking, for command lines; needs no reactor
-command     `mhub cluster status|leave|forget`
-status      how `mhub cluster status` looks
+contract    what crosses the socket, its bounds, and the error that both sides know
+server      the service that listens: the file, its permissions, new connections
+site        the connections: how many, how long a request may be, how long all takes
+app         which request is which operation
+answer      what is written of an answer, as its client takes it
+client      one call, blocking, for command lines; needs no reactor and no HTTP library
+place       which socket a command line means
 
-The socket is as open as its file: who may write to it may use every command.
+    broker_command  `mhub status|clients|kick`; views and table are how they look
+    command         `mhub cluster status|leave|forget`; status is how the first of them looks
+
+The socket is as open as its file: who may write to it may use every operation.
 """

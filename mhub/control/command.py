@@ -4,20 +4,19 @@ All of it happens in the node, which is asked through its control socket.
 """
 
 import json
-import os
 import shutil
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser
 from typing import Any, Final
 
 from mhub.control.client import call
 from mhub.control.contract import ControlError
+from mhub.control.place import add_place, socket_of
 from mhub.control.status import count, render
 
 OK: Final = 0
 FAILED: Final = 1
 
-DEFAULT_SOCKET: Final = "mhub-data/control.sock"
 STATUS_HELP: Final = (
     " Of each other node: ms is how long a message takes there and back; queue, the messages and"
     " bytes that wait for it; routes, the filters that it wants messages for; since, how long it"
@@ -31,7 +30,7 @@ def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
     args = _parser().parse_args(argv)
     try:
-        path = _socket(args)
+        path = socket_of(args, "node")
         if not path:
             return FAILED
         if args.what == "status":
@@ -44,30 +43,6 @@ def main(argv: list[str]) -> int:
         print(f"mhub cluster {args.what}: {error}", file=sys.stderr)
         return FAILED
     return OK
-
-
-def _socket(args: Namespace) -> str:
-    """Where the node is to be found; "" when the configuration is wrong, which was said then."""
-    if args.socket:
-        return str(args.socket)
-    if not args.config:
-        if not os.path.exists(DEFAULT_SOCKET):
-            raise ControlError(
-                f"there is no {DEFAULT_SOCKET} here; name the node by --config FILE or"
-                " --socket PATH"
-            )
-        return DEFAULT_SOCKET
-
-    from mhub.config import ConfigError, load
-
-    try:
-        path = load(args.config).control.path
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-        return ""
-    if not path:
-        raise ControlError(f"{args.config} turns the control socket off: [control] path is empty")
-    return path
 
 
 def _status(path: str, as_json: bool) -> None:
@@ -124,15 +99,7 @@ def _parser() -> ArgumentParser:
         command = commands.add_parser(
             what, help=text, description=f"{text[0].upper()}{text[1:]}.{more}"
         )
-        place = command.add_mutually_exclusive_group()
-        place.add_argument(
-            "--config", metavar="FILE", help="the configuration of the running node, a TOML file"
-        )
-        place.add_argument(
-            "--socket",
-            metavar="PATH",
-            help=f"its control socket; without either, {DEFAULT_SOCKET}",
-        )
+        add_place(command, "node")
         if what == "status":
             command.add_argument("--json", action="store_true", help="print all there is, as JSON")
         elif what == "forget":

@@ -1,35 +1,40 @@
-"""What crosses the control socket: JSON objects, each on a line of its own.
+"""What crosses the control socket: HTTP/1.1, a request for each operation.
 
-    request  = {"command": NAME, ARGUMENT: VALUE, ...}
-    answer   = *({"progress": TEXT}) ({"ok": true, "result": VALUE} / {"ok": false, "error": TEXT})
+    POST /NAME, the arguments as a JSON object       or GET /NAME, if there are none
 
-Requests are answered one after the other, in the order in which they came.
+    answer   = *(data / {"progress": TEXT}) ({"result": VALUE} / {"error": TEXT})
+
+The answer is JSON, an object on each line.  What is neither of these three is data, such as the
+lines of an export.  An error that comes before anything else has the status 400 (the arguments are
+wrong), 404 (there is no such thing), 409 (not now, not here) or 500 (a defect of the broker).  An
+answer without its last line was cut off.
 """
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-MAX_REQUEST: Final = 64 << 10
-"""How long a request may be, in bytes; an answer may be longer."""
+MAX_REQUEST: Final = 99_999
+"""How long the arguments may be, in bytes; twisted.web puts longer ones into a file."""
 
 MAX_UNIX_PATH: Final = 107
 """What the kernel's address structure holds, in bytes."""
 
 
 class ControlError(Exception):
-    """A command failed, or the socket cannot be used; the text is for whoever wanted it.
+    """An operation failed, or the socket cannot be used; the text is for whoever wanted it."""
 
-    A function that carries out a command raises it to tell the caller why it will not.
+
+def to_line(value: Mapping[str, object]) -> bytes:
+    """An object as it crosses the socket; a dataclass is an object with its fields.
+
+    Raises TypeError and ValueError.
     """
-
-
-def to_line(value: dict[str, object]) -> bytes:
-    """An object as it crosses the socket.  Raises TypeError and ValueError."""
-    return json.dumps(value, separators=(",", ":")).encode() + b"\n"
+    text = json.dumps(value, default=vars, ensure_ascii=False, separators=(",", ":"))
+    return text.encode() + b"\n"
 
 
 def from_line(line: bytes) -> dict[str, object]:

@@ -1,14 +1,13 @@
 """The control socket of a broker, as a Twisted service.
 
 The socket is bound early, with its permissions, and served from the start of the service; what is
-said there is in `connection`.
+said there is in `app`.
 """
 
 import errno
 import os
 import socket
 import stat
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,9 +17,11 @@ from twisted.internet.interfaces import IReadDescriptor
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from mhub.control.connection import MAX_CLIENTS, Clients, Command
+from mhub.control.app import ControlApp
 from mhub.control.contract import ControlError, short_name
+from mhub.control.site import MAX_CLIENTS, ControlSite
 from mhub.log import logger
+from mhub.operations.operations import Operations
 
 BREATH_S: Final = 1.0
 """How long to accept nobody when there are no file descriptors left."""
@@ -35,7 +36,7 @@ class ControlService(Service):
         self,
         path: str,
         mode: int,
-        commands: Mapping[str, Command],
+        operations: Operations,
         reactor: Any,
         *,
         required: bool = True,
@@ -47,7 +48,8 @@ class ControlService(Service):
         self._log = logger("control")
         self._socket: socket.socket | None = None
         self._made: tuple[int, int] | None = None  # which file of that name is ours
-        self._clients = Clients(commands, reactor)
+        self._app = ControlApp(operations, reactor)
+        self._site = ControlSite(self._app.app.resource(), reactor)
         self._door: Door | None = None
 
     def privilegedStartService(self) -> None:
@@ -65,7 +67,7 @@ class ControlService(Service):
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
         if self._socket is not None:
-            self._door = Door(self._socket, self._clients, self._reactor)
+            self._door = Door(self._socket, self._site, self._reactor)
             self._door.open()
             self._log.info("control socket {path}", path=self._path)
 
@@ -76,7 +78,8 @@ class ControlService(Service):
         if self._socket is not None:
             self._socket.close()
             _remove(self._path, self._made)
-        return self._clients.close()
+        self._app.stop()
+        return self._site.close()
 
 
 def _bind(path: str, mode: int) -> tuple[socket.socket, tuple[int, int]]:
@@ -148,9 +151,9 @@ def _remove(path: str, made: tuple[int, int] | None) -> None:
 class Door:
     """Accepts clients.  Twisted's own Unix port would set the permissions to what it likes."""
 
-    def __init__(self, listener: socket.socket, clients: Clients, reactor: Any) -> None:
+    def __init__(self, listener: socket.socket, site: ControlSite, reactor: Any) -> None:
         self._listener = listener
-        self._clients = clients
+        self._site = site
         self._reactor = reactor
         self._breath: Any = None
 
@@ -178,9 +181,7 @@ class Door:
         with connection:  # the reactor works on a copy
             connection.setblocking(False)
             try:
-                self._reactor.adoptStreamConnection(
-                    connection.fileno(), socket.AF_UNIX, self._clients
-                )
+                self._reactor.adoptStreamConnection(connection.fileno(), socket.AF_UNIX, self._site)
             except OSError:
                 pass  # no descriptor for the copy, or the client is gone already
 

@@ -12,6 +12,7 @@ import json
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mhub.core.delivery import Delivery
+from mhub.core.fields import CLOCK
 from mhub.wire.decode import frame
 from mhub.wire.packets import V5, V311
 from mhub.wire.primitives import BYTES, malformed, read_u16, read_u32, read_u64, u16, u32, u64
@@ -150,7 +151,7 @@ def special_of(entry: Entry, origin: Origin | None) -> bytes:
     return head
 
 
-# Reading; ProtocolFault if it is cut off
+# Reading; ProtocolFault, and nothing else, if it is not what the above writes
 
 
 def read_bare(data: bytes, pos: int) -> tuple[Publish, int]:
@@ -167,8 +168,12 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
     pos += 1
     hlc = 0
     shares: list[str] | None = None
+    if flags & QOS == QOS:
+        raise malformed("a message from a peer with QoS 3")
     if flags & HLC:
         hlc, pos = read_u64(data, pos)
+        if hlc > CLOCK.high:
+            raise malformed("a message from a peer with an invalid timestamp")
     if flags & SHARED:
         shares = []
         count, pos = read_u32(data, pos, len(data))
@@ -208,14 +213,18 @@ def read_special(data: bytes, pos: int, now: float) -> tuple[Entry, int]:
         size, pos = read_u32(data, pos + 1, end)
         text, pos = _text(data, pos, size)
         n, pos = read_u64(data, pos)
-        node, channel_epoch, controls = text.split("\n")
-        origin = Origin(node, channel_epoch, n, controls)
+        parts = text.split("\n")
+        if len(parts) != 3 or not _is_controls(parts[2]):
+            raise malformed("a copy from a peer whose origin is none")
+        origin = Origin(parts[0], parts[1], n, parts[2])
     if pos < end and data[pos] == DIRECT:
         session_epoch, pos = read_u64(data, pos + 1)
         size, pos = read_u16(data, pos, end)
         via_size, pos = read_u16(data, pos, end)
         direct, pos = _text(data, pos, size)
         via, pos = _text(data, pos, via_size)
+        if session_epoch > CLOCK.high or not _is_via(via):
+            raise malformed("a message from a peer for a session, which cannot be")
     if pos >= end:
         raise malformed("a message from a peer is cut off")
     message, plain, shares, pos = read_record(data, pos, now)
@@ -230,7 +239,27 @@ def read_special(data: bytes, pos: int, now: float) -> tuple[Entry, int]:
 def _text(data: bytes, pos: int, size: int) -> tuple[str, int]:
     if pos + size > len(data):
         raise malformed("a message from a peer is cut off")
-    return data[pos : pos + size].decode("utf-8"), pos + size
+    try:
+        return data[pos : pos + size].decode("utf-8"), pos + size
+    except UnicodeDecodeError:
+        raise malformed("a text from a peer that is not UTF-8") from None
+
+
+def _is_controls(text: str) -> bool:
+    """Whether it is what Origin.controls has: an object of numbers, or nothing."""
+    if not text:
+        return True
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {type(each) for each in found.values()} <= {int}
+
+
+def _is_via(text: str) -> bool:
+    """Whether it is what Entry.via has: a node, a channel epoch and a number; or nothing."""
+    parts = text.split("\n")
+    return not text or (len(parts) == 3 and parts[2].isdecimal() and len(parts[2]) < 20)
 
 
 def _publish_at(data: bytes, pos: int) -> tuple[int, int]:

@@ -147,6 +147,7 @@ class Connection(Waiter):
         self.namespace = namespace_of(allowed.mount_point)
         self.state = NEW
         self.session: Session | None = None
+        self.connected_at = 0.0  # when it got its session
         self.received_at = now
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size
@@ -666,7 +667,7 @@ class Connection(Waiter):
     def kick(self, reason: int, text: str) -> None:
         """An operator wants it gone."""
         if self.state != CLOSED:
-            self.hub.events.kicked(self, reason, text)
+            self.hub.events.kicked(self.principal, self.version, reason, text)
             self._dismiss(reason, text, events.OPERATOR)
 
     def _dismiss(self, reason: int, text: str, by: str) -> None:

@@ -27,7 +27,7 @@ STRANGER: Final = "stranger"  # closed before MQTT began: it is not MQTT
 ACCEPT_FAILED: Final = "accept_failed"  # the system gave a listener no connection
 DISCONNECTED: Final = "disconnected"  # after `connected`, always; `by` says who ended it
 TAKEN_OVER: Final = "taken_over"  # another connection has the client id; `disconnected` follows
-KICKED: Final = "kicked"  # an operator wants it gone; `disconnected` follows
+KICKED: Final = "kicked"  # by an operator; `disconnected` follows, if it was connected
 SESSION_EXPIRED: Final = "session_expired"
 DENIED: Final = "denied"  # `cause`: publish, subscribe, receive or will
 DROPPED: Final = "dropped"  # `cause`: why `count` messages were
@@ -230,8 +230,11 @@ class Events:
         event.text = text
         self.emit(event)
 
-    def kicked(self, source: EventSource, reason: int, text: str) -> None:
-        event = self._about(KICKED, source)
+    def kicked(self, principal: Principal, version: int, reason: int, text: str) -> None:
+        """Also a client that is not connected, whose session is deleted."""
+        event = Event(KICKED)
+        event.principal = principal
+        event.version = version
         event.reason = reason
         event.text = text
         event.by = OPERATOR

@@ -51,6 +51,13 @@ NO_GROUPS: Final[list[Group]] = []
 SWEEP_S: Final = 30.0
 """How often expired retained messages are looked for; nobody is sent one in the meantime."""
 
+CATCH_UP: Final = 5_000
+"""So many deliveries of what earlier turns have put off, a few milliseconds, then the sockets are
+looked at: those who have something new do not wait for all who have much to catch up with."""
+
+LOOK_UPS: Final = 2_000
+"""So much work, in deliveries, may go into looking for retained messages before the next turn."""
+
 
 class HubSettings:
     """Bounds of the broker as a whole; what concerns one client is in Limits."""
@@ -125,6 +132,7 @@ class Hub:
         self.dismissed: list[tuple[Connection, int, str]] = []
         self.work = 0
         self.work_per_turn = settings.work_per_turn
+        self.look_ups = 0  # of this work, since proceed(): retained messages that were looked for
         self.portion = settings.portion
         self.version = settings.version
         self.started_at = now
@@ -185,10 +193,12 @@ class Hub:
 
     def proceed(self, now: float) -> None:
         """Go on with connections in turn; those that the budget does not reach come first next."""
+        most = min(self.work_per_turn, CATCH_UP)
+        self.look_ups = 0
         unfinished = self.unfinished
         self.unfinished = []
         for index, connection in enumerate(unfinished):
-            if self.work >= self.work_per_turn:
+            if self.work >= most:
                 self.unfinished = unfinished[index:] + self.unfinished
                 return
             connection.unfinished = False
@@ -196,6 +206,14 @@ class Hub:
                 connection.proceed(now)
             except Exception as error:
                 self.crash(connection, error)
+
+    def may_look_up(self) -> bool:
+        """Whether retained messages may be looked for in this turn."""
+        return self.look_ups < LOOK_UPS and self.work < self.work_per_turn
+
+    def looked_up(self, effort: int) -> None:
+        self.work += effort
+        self.look_ups += effort
 
     def tick(self, now: float) -> None:
         self.now = now
@@ -450,6 +468,7 @@ class Hub:
             session.will.due_at = 0.0
         self.wheel.disarm(session)
         connection.session = session
+        connection.connected_at = self.now
         self.connected += 1
         self._regroup(session)
         if self.connected > self.stats.clients_maximum:
@@ -548,13 +567,18 @@ class Hub:
         if self.peers is not None:
             self.peers.neighbours.ended(session)
 
-    def kick(self, client_id: str, reason: int, text: str) -> bool:
-        """Disconnect a client as an operator wants it; False if it is not connected here."""
-        session = self.sessions.get(client_id)
-        if session is None or session.connection is None:
-            return False
-        session.connection.kick(reason, text)
-        return True
+    def kick(self, session: Session, forget: bool) -> None:
+        """An operator sends a client away; `forget`: its session goes, too."""
+        gone = "session deleted by an operator"
+        connection = session.connection
+        if connection is not None:
+            text = gone if forget else "disconnected by an operator"
+            connection.kick(reasons.ADMINISTRATIVE_ACTION, text)
+        else:
+            self.events.kicked(session.principal, 0, 0, gone)
+        # It may have ended with its connection, or by what its will brought about.
+        if forget and self.sessions.get(session.client_id) is session:
+            self.end_session(session)
 
     # The end
 

@@ -59,8 +59,13 @@ class Publishing:
             reason = reasons.IMPLEMENTATION_SPECIFIC
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
-        elif not hub.publish(message, route):
-            reason = reasons.NO_MATCHING_SUBSCRIBERS
+        else:
+            if message.retain:
+                hub.retained.refused = False
+            if not hub.publish(message, route):
+                reason = reasons.NO_MATCHING_SUBSCRIBERS
+            if message.retain and hub.retained.refused:
+                reason = reasons.QUOTA_EXCEEDED  # all subscribers have it, later ones will not
         if qos:
             self._reply(connection, message, reason)
 

@@ -1,4 +1,7 @@
-"""Retained messages: the last one of each topic, within bounds."""
+"""Retained messages: the last one of each topic, within bounds.
+
+The bounds are for what clients publish: the broker's own messages under $SYS do not count.
+"""
 
 from typing import Final
 from zlib import crc32
@@ -6,7 +9,7 @@ from zlib import crc32
 from mhub.core.stats import Stats
 from mhub.core.tree import TopicTree
 from mhub.wire.publish import Publish
-from mhub.wire.topics import has_wildcard
+from mhub.wire.topics import has_wildcard, reserved
 
 BUCKETS: Final = 256
 ODD: Final = 0x9E3779B97F4A7C15
@@ -19,6 +22,8 @@ class Retained:
         self.max_messages = max_messages  # 0: any number
         self.max_bytes = max_bytes  # 0: any number
         self.size_bytes = 0
+        self.own = 0  # messages in the tree that are the broker's own, and count for no bound
+        self.refused = False  # the last message that was to be stored was not, for a bound
         self.tree: TopicTree[Publish] = TopicTree()
         self.expiring: dict[str, Publish] = {}
         # In a cluster: what was erased and when, and for each bucket of topics a digest of what is
@@ -32,35 +37,49 @@ class Retained:
 
     def store(self, message: Publish) -> None:
         """Keep a message in the place of its topic's earlier one; an empty one only erases."""
+        self.refused = False
         old = self.tree.get(message.topic)
         if not message.payload:  # [MQTT-3.3.1-6, MQTT-3.3.1-7]
             if old is not None:
                 self.discard(old)
             return
-        grows = _size(message) - (_size(old) if old is not None else 0)
-        if (self.max_bytes and self.size_bytes + grows > self.max_bytes) or (
-            old is None and self.max_messages and self.tree.size >= self.max_messages
-        ):
+        if reserved(message.topic):
+            if old is None:
+                self.own += 1
+        elif self._is_full(message, old):
             # The topic's earlier message is out of date in any case [MQTT-3.3.1-5].
             self.stats.dropped_retained_full += 1
+            self.refused = True
             if old is not None:
                 self.discard(old)
             return
+        else:
+            self.size_bytes += _size(message) - (_size(old) if old is not None else 0)
         if old is not None:
             self._count(old)
             if old.expires_at:
                 self.expiring.pop(old.topic, None)
         self._drop_tombstone(message.topic)
         self.tree.put(message.topic, message)
-        self.size_bytes += grows
         self._count(message)
         if message.expires_at:
             self.expiring[message.topic] = message
 
+    def _is_full(self, message: Publish, old: Publish | None) -> bool:
+        """Whether a bound would be passed."""
+        most = self.max_messages
+        if most and old is None and self.tree.size - self.own >= most:
+            return True
+        grows = _size(message) - (_size(old) if old is not None else 0)
+        return self.max_bytes != 0 and self.size_bytes + grows > self.max_bytes
+
     def discard(self, message: Publish) -> None:
         self.tree.remove(message.topic)
         self._count(message)
-        self.size_bytes -= _size(message)
+        if reserved(message.topic):
+            self.own -= 1
+        else:
+            self.size_bytes -= _size(message)
         if message.expires_at:
             self.expiring.pop(message.topic, None)
 

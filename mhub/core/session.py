@@ -269,8 +269,9 @@ class Session(Subscriber):
         """Send what is retained now; with very much to do already it is looked up later."""
         hub = self.hub
         replay = self.replay if self.replay is not None else RetainedReplay(self.client_id)
-        if replay.may_look_up() and hub.work < hub.work_per_turn:
-            hub.work += replay.look_up(subscription, hub.retained, hub.now, hub.authorizer)
+        if replay.may_look_up() and hub.may_look_up():
+            effort = replay.look_up(subscription, hub.retained, hub.now, hub.authorizer)
+            hub.looked_up(effort)
         else:
             replay.pending[name] = subscription
         self.replay = None if replay.is_over() else replay
@@ -292,9 +293,9 @@ class Session(Subscriber):
         sent = 0
         while replay is not None and sent < most and not connection.busy():
             if not replay.snapshots:
-                if hub.work >= hub.work_per_turn:
+                if not hub.may_look_up():
                     break
-                hub.work += replay.look_up_next(hub.retained, hub.now, hub.authorizer)
+                hub.looked_up(replay.look_up_next(hub.retained, hub.now, hub.authorizer))
             else:
                 qos = replay.next_qos()
                 if qos and not self.inflight.has_room():

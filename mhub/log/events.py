@@ -146,8 +146,7 @@ def _taken_over(event: Event) -> str:
 
 
 def _kicked(event: Event) -> str:
-    why = f": {event.text}" if event.text else ""
-    return f"{event.client_id!r} from {event.address} is disconnected by an operator{why}"
+    return f"{event.client_id!r} from {event.address}: {event.text}"
 
 
 def _session_expired(event: Event) -> str:

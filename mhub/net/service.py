@@ -29,6 +29,7 @@ from mhub.net.listen import acceptor
 from mhub.net.loop import Acceptor, Loop
 from mhub.net.strangers import Strangers
 from mhub.net.tls import TlsContexts, TlsError
+from mhub.operations.contract import ListenerStatus
 
 
 @implementer(IReadDescriptor)
@@ -124,6 +125,7 @@ class NetService(Service):
         self._ticks.clock = reactor
         self._tls: dict[str, TlsContexts] = {}
         self._bound: list[tuple[ListenerSettings, Acceptor]] = []
+        self.is_open = False
 
     def privilegedStartService(self) -> None:
         """Bind the listeners, while the process may still bind what only root may."""
@@ -148,6 +150,18 @@ class NetService(Service):
                 "listening on {address} ({name})", address=listener.address, name=listener.name
             )
         self._strangers.listeners = opened
+        self.is_open = True
+
+    def listeners(self) -> list[ListenerStatus]:
+        """Those that are open."""
+        acceptors = {bound.name: bound for _, bound in self._bound}
+        return [
+            ListenerStatus(
+                settings.name, settings.address, bound.connections, bound.max_connections
+            )
+            for settings in (self._strangers.listeners if self.is_open else ())
+            if (bound := acceptors.get(settings.name)) is not None
+        ]
 
     def close_listeners(self) -> None:
         """Nobody new; those who are here stay."""

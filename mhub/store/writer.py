@@ -137,6 +137,8 @@ class StoreWriter:
                     raise
                 self._failed(str(error))
             except StoreError as error:
+                if self._stopping:
+                    raise CancelledError from None  # by close(), whichever way it shows
                 self._failed(str(error))
             except Exception as error:
                 self._log.failure("a defect in the store")

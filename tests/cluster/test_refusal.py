@@ -116,4 +116,5 @@ class RefusalTests(LinkCase):
 
     async def test_no_hello(self) -> None:
         here, there = Party(self, "a", version=None), Party(self, "b")
-        await self.refused(here, there, "it does not say who it is: no version in its hello", "")
+        why = "it does not say who it is: its 'version' is not a text"
+        await self.refused(here, there, why, "")

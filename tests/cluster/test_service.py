@@ -10,10 +10,11 @@ from mhub.cluster.contract import OLDEST, PROTOCOL
 from mhub.cluster.frames import pack
 from mhub.cluster.service import ClusterService
 from mhub.config.cluster import ClusterSettings
-from mhub.control.contract import ControlError
 from mhub.core.limits import Limits
-from mhub.tap import Commands
+from mhub.operations.contract import NotThere, OperationError
+from mhub.operations.operations import Operations
 from tests.core.world import World
+from tests.operations.around import Around, Pauses
 
 
 class LinkEnd:
@@ -63,15 +64,17 @@ class Case(SynchronousTestCase):
         node.received(link, frames.DIGESTS, pack(digests=[0] * 256))
         return link
 
-    def ask(self, command: str, **arguments: object) -> Any:
-        """As the control socket does it."""
-        table = Commands(self).table()  # type: ignore[arg-type]
-        return table[command](arguments, lambda text: None)
+    @property
+    def operations(self) -> Operations:
+        """As the control socket has them."""
+        around = Around(self.world.hub)
+        around.cluster = self.cluster
+        return Operations(self.world.hub, around, lambda: self.world.now, Pauses())
 
 
 class StatusTests(Case):
     def member(self) -> dict[str, Any]:
-        (described,) = self.ask("cluster-status")["members"]
+        (described,) = self.operations.cluster_status()["members"]
         found: dict[str, Any] = described
         return found
 
@@ -87,7 +90,7 @@ class StatusTests(Case):
         said = self.member()
         self.assertEqual((said["queued_messages"], said["queued_bytes"]), (2, 2 * len("t/1x")))
         self.assertEqual((said["dropped"], said["dropped_qos0"], said["refused"]), (1, 1, 3))
-        self.assertEqual(self.ask("cluster-status")["refused"], 3)
+        self.assertEqual(self.operations.cluster_status()["refused"], 3)
         peers.limits.refuse_when_full = False
         publisher.publish("t/1", b"x", 2)
         said = self.member()
@@ -121,8 +124,8 @@ class NameServerTests(Case):
 
 class ForgetTests(Case):
     def refused(self, name: str) -> str:
-        with self.assertRaises(ControlError) as caught:
-            self.ask("cluster-forget", node=name)
+        with self.assertRaises(OperationError) as caught:
+            self.operations.cluster_forget(name)
         return str(caught.exception)
 
     def test_a_node_that_is_up(self) -> None:
@@ -141,10 +144,29 @@ class ForgetTests(Case):
         link = self.link("b")
         self.cluster.node.lost(link, "reset")
         self.world.client("p").publish("t/1", b"x", 1)
-        answer = self.ask("cluster-forget", node="b")
+        answer = self.operations.cluster_forget("b")
         self.assertEqual(answer, {"node": "b", "messages": 1, "routes": 1})
         self.assertEqual(self.cluster.node.members, {})
 
     def test_a_node_that_is_none(self) -> None:
         self.assertIn('there is no node "c"', self.refused("c"))
         self.assertEqual(self.refused("a"), "node a is this node: let it leave, or stop it")
+
+
+class ClientTests(Case):
+    def test_a_client_of_another_node(self) -> None:
+        """Who asks is told where it is."""
+        link = self.link("b")
+        table = pack(at=1, to=2, number=2, set=[["cpump", 1 << 20]])
+        self.cluster.node.received(link, frames.TABLE, table)
+        with self.assertRaises(NotThere) as caught:
+            self.operations.kick("pump")
+        self.assertEqual(str(caught.exception), "its session is at node b: ask there")
+
+    def test_status(self) -> None:
+        self.link("b")
+        told = self.operations.status().cluster
+        assert told is not None
+        self.assertEqual(
+            (told.cluster, told.node, told.members_up, told.members), ("plant", "a", 1, 1)
+        )

@@ -9,17 +9,27 @@ from typing import Self
 from mhub.control.contract import short_name
 
 LONGEST_S = 20.0
+HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
 
 
 class CannedSocket:
-    """Serves one client: takes a line, sends `answer`, and closes unless it is to be `silent`."""
+    """Takes a client's request, sends all lines, and closes, unless it is to be `silent`.
 
-    def __init__(self, path: Path, *answer: object, silent: bool = False) -> None:
-        self.requests: list[object] = []
-        self._lines = [
-            line if isinstance(line, bytes) else json.dumps(line).encode() + b"\n"
-            for line in answer
-        ]
+    `each`: every line is the answer for another client.  `requests` has the operation and the
+    arguments of each request.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        *lines: object,
+        silent: bool = False,
+        each: bool = False,
+        head: bytes = HEAD,
+    ) -> None:
+        self.requests: list[tuple[str, object]] = []
+        answers = [_line(line) for line in lines]
+        self._answers = [head + one for one in (answers if each else [b"".join(answers)])]
         self._silent = silent
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self._listener.settimeout(LONGEST_S)
@@ -37,14 +47,25 @@ class CannedSocket:
         self._listener.close()
 
     def _serve(self) -> None:
-        connection, _ = self._listener.accept()
-        with connection, connection.makefile("rb") as incoming:
-            connection.settimeout(LONGEST_S)
-            self.requests.append(json.loads(incoming.readline()))
-            try:
-                for line in self._lines:
-                    connection.sendall(line)
-                if self._silent:
-                    incoming.read()  # until the client closes
-            except (BrokenPipeError, ConnectionResetError):
-                pass  # it has heard enough
+        for answer in self._answers:
+            connection, _ = self._listener.accept()
+            with connection, connection.makefile("rb") as incoming:
+                connection.settimeout(LONGEST_S)
+                operation = incoming.readline().split()[1].decode()
+                size = 0
+                while (line := incoming.readline().strip()) != b"":
+                    name, _, value = line.partition(b":")
+                    size = int(value) if name == b"Content-Length" else size
+                self.requests.append((operation, json.loads(incoming.read(size))))
+                try:
+                    connection.sendall(answer)
+                    if self._silent:
+                        incoming.read()  # until the client closes
+                except (BrokenPipeError, ConnectionResetError):
+                    pass  # it has heard enough
+
+
+def _line(line: object) -> bytes:
+    if isinstance(line, bytes):
+        return line
+    return json.dumps(line, default=vars, separators=(",", ":")).encode() + b"\n"

@@ -22,31 +22,40 @@ class ClientCase(TestCase):
 
 class AnswerTests(ClientCase):
     def test_result(self) -> None:
-        with CannedSocket(self.path, {"ok": True, "result": [1, None]}) as canned:
+        with CannedSocket(self.path, {"result": [1, None]}) as canned:
             self.assertEqual(call(str(self.path), "do-it", {"node": "b"}), [1, None])
-        self.assertEqual(canned.requests, [{"command": "do-it", "node": "b"}])
+        self.assertEqual(canned.requests, [("/do-it", {"node": "b"})])
 
     def test_progress(self) -> None:
         told: list[str] = []
-        lines = ({"progress": "one"}, {"progress": "two"}, {"ok": True, "result": 3})
+        lines = ({"progress": "one"}, {"progress": "two"}, {"result": 3})
         with CannedSocket(self.path, *lines):
             self.assertEqual(call(str(self.path), "x", progress=told.append), 3)
         self.assertEqual(told, ["one", "two"])
 
     def test_progress_that_nobody_wants(self) -> None:
-        with CannedSocket(self.path, {"progress": "one"}, {"ok": True, "result": 3}):
+        with CannedSocket(self.path, {"progress": "one"}, {"result": 3}):
             self.assertEqual(call(str(self.path), "x"), 3)
 
     def test_long_answer(self) -> None:
-        with CannedSocket(self.path, {"ok": True, "result": "x" * 1_000_000}):
+        with CannedSocket(self.path, {"result": "x" * 1_000_000}):
             self.assertEqual(call(str(self.path), "x"), "x" * 1_000_000)
 
     def test_refused(self) -> None:
-        with CannedSocket(self.path, {"ok": False, "error": "not today"}):
+        with CannedSocket(self.path, {"error": "not today"}):
             self.assertEqual(self.error(), "not today")
-        self.path.unlink()
-        with CannedSocket(self.path, {}):
-            self.assertEqual(self.error(), "the broker gives no reason")
+
+    def test_data(self) -> None:
+        """What is no answer goes to whoever wants it, as it came."""
+        got: list[bytes] = []
+        lines = (b'{"kind": 1}\n', b'{"kind": 2}\n', {"result": None})
+        with CannedSocket(self.path, *lines):
+            self.assertIsNone(call(str(self.path), "x", data=got.append))
+        self.assertEqual(got, [b'{"kind": 1}\n', b'{"kind": 2}\n'])
+
+    def test_error_behind_data(self) -> None:
+        with CannedSocket(self.path, b'{"kind": 1}\n', {"error": "not today"}):
+            self.assertRaises(ControlError, call, str(self.path), "x", data=lambda line: None)
 
 
 class NobodyTests(ClientCase):
@@ -54,7 +63,7 @@ class NobodyTests(ClientCase):
         """Neither a file, nor a socket that was left behind, nor a wrong path is a broker."""
         text = f"no broker answers at {self.path}: is it running, and is that its control socket?"
         self.assertEqual(self.error(), text)
-        with CannedSocket(self.path, {"ok": True}):
+        with CannedSocket(self.path, {"result": None}):
             call(str(self.path), "x")
         self.assertEqual(self.error(), text)
         self.path.unlink()
@@ -85,7 +94,7 @@ class NobodyTests(ClientCase):
             )
 
     def test_no_answer(self) -> None:
-        for lines in ((), ({"progress": "one"},), (b'{"ok": tr',)):
+        for lines in ((), ({"progress": "one"},), (b'{"result": tr',)):
             with CannedSocket(self.path, *lines):
                 self.assertEqual(
                     self.error(),
@@ -94,14 +103,17 @@ class NobodyTests(ClientCase):
             self.path.unlink()
 
     def test_strangers(self) -> None:
-        for line in (b"220 mail.example.org ESMTP\n", b"[]\n", b"\xff\n", b"[" * 100_000 + b"\n"):
+        for line in (b"hello\n", b"[]\n", b'{"result":]\n', b'{"result":' + b"[" * 100_000 + b"\n"):
             with CannedSocket(self.path, line):
                 self.assertEqual(
                     self.error(), f"what answers at {self.path} is not a broker's control socket"
                 )
             self.path.unlink()
+        with CannedSocket(self.path, head=b"220 mail.example.org ESMTP\n"):
+            self.assertIn("is not a broker's control socket", self.error())
+        self.path.unlink()
         with (
-            mock.patch("mhub.control.client.MAX_ANSWER", 1000),
+            mock.patch("mhub.control.client.MAX_LINE", 1000),
             CannedSocket(self.path, b"x" * 2000, silent=True),
         ):
             self.assertIn("is not a broker's control socket", self.error())

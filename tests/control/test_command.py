@@ -236,9 +236,9 @@ class ClusterCommandTests(CliCase):
             "status",
             "--config",
             self.file(""),
-            answer=({"ok": True, "result": status(member("b"), member("c"))},),
+            answer=({"result": status(member("b"), member("c"))},),
         )
-        self.assertEqual(request, {"command": "cluster-status"})
+        self.assertEqual(request, ("/cluster-status", {}))
         self.assertTrue(self.out.startswith(HEAD), self.out)
         self.assertLessEqual(max(map(len, self.out.split("\n"))), 80)
 
@@ -249,7 +249,7 @@ class ClusterCommandTests(CliCase):
             "--json",
             "--socket",
             str(self.socket),
-            answer=({"ok": True, "result": facts},),
+            answer=({"result": facts},),
         )
         self.assertEqual(json.loads(self.out), facts)
 
@@ -260,10 +260,10 @@ class ClusterCommandTests(CliCase):
             str(self.socket),
             answer=(
                 {"progress": "2 of 3 sessions handed over"},
-                {"ok": True, "result": {"sessions": 3, "clients": 1}},
+                {"result": {"sessions": 3, "clients": 1}},
             ),
         )
-        self.assertEqual(request, {"command": "cluster-leave"})
+        self.assertEqual(request, ("/cluster-leave", {}))
         self.assertEqual(
             self.out,
             "2 of 3 sessions handed over\n"
@@ -276,13 +276,13 @@ class ClusterCommandTests(CliCase):
             "b",
             "--socket",
             str(self.socket),
-            answer=({"ok": True, "result": {"node": "b", "messages": 1200, "routes": 1}},),
+            answer=({"result": {"node": "b", "messages": 1200, "routes": 1}},),
         )
-        self.assertEqual(request, {"command": "cluster-forget", "node": "b"})
+        self.assertEqual(request, ("/cluster-forget", {"node": "b"}))
         self.assertEqual(self.out, "forgot b: 1200 messages for it and 1 route of it dropped\n")
 
     def test_refused(self) -> None:
-        refusal = {"ok": False, "error": "this broker is not part of a cluster"}
+        refusal = {"error": "this broker is not part of a cluster"}
         with CannedSocket(self.socket, refusal):
             self.assertEqual(self.run_mhub("cluster", "leave", "--config", self.file("")), 1)
         self.assertEqual(
@@ -291,7 +291,7 @@ class ClusterCommandTests(CliCase):
         )
 
     def test_strange_answer(self) -> None:
-        with CannedSocket(self.socket, {"ok": True, "result": [1]}):
+        with CannedSocket(self.socket, {"result": [1]}):
             self.assertEqual(self.run_mhub("cluster", "status", "--socket", str(self.socket)), 1)
         self.assertIn("an answer that this mhub does not understand", self.err)
 
@@ -306,7 +306,7 @@ class ClusterCommandTests(CliCase):
             "mhub cluster status: there is no mhub-data/control.sock here; name the node by"
             " --config FILE or --socket PATH\n",
         )
-        self.ask("status", answer=({"ok": True, "result": status()},))
+        self.ask("status", answer=({"result": status()},))
 
     def test_no_broker(self) -> None:
         self.assertEqual(self.run_mhub("cluster", "status", "--config", self.file("")), 1)

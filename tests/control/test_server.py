@@ -4,6 +4,7 @@ import errno
 import os
 import socket
 import stat
+from http.client import HTTPConnection
 from pathlib import Path
 from unittest import mock
 
@@ -14,10 +15,9 @@ from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
 from mhub.control.client import call
-from mhub.control.connection import Clients
 from mhub.control.contract import ControlError, short_name
 from mhub.control.server import BREATH_S, ControlService, Door
-from tests.control.commands import Commands
+from tests.control.operations import FakeOperations
 
 LONGEST_S = 20.0
 
@@ -27,10 +27,10 @@ class ServiceCase(TestCase):
         self.folder = Path(self.mktemp()).absolute()
         self.folder.mkdir()
         self.path = self.folder / "data" / "control.sock"
-        self.commands = Commands()
+        self.operations = FakeOperations()
 
     def make(self, mode: int = 0o660, *, required: bool = True) -> ControlService:
-        service = ControlService(str(self.path), mode, self.commands, reactor, required=required)
+        service = ControlService(str(self.path), mode, self.operations, reactor, required=required)
         service.privilegedStartService()
         self.addCleanup(service.stopService)
         return service
@@ -137,60 +137,64 @@ class SocketTests(ServiceCase):
         return calling.addTimeout(LONGEST_S, reactor)
 
     async def test_call(self) -> None:
-        self.assertEqual(await self.call("echo", node="b"), {"node": "b"})
+        self.assertEqual(await self.call("clients", match="b*"), {"match": "b*"})
 
     async def test_refusal(self) -> None:
-        for command, text in (("no", "^not today$"), ("ecoh", '^no command "ecoh"; ')):
+        for operation, text in (("cluster-status", "^not today$"), ("sattus", "knows client, ")):
             with self.assertRaisesRegex(ControlError, text):
-                await self.call(command)
+                await self.call(operation)
 
-    async def test_long_command(self) -> None:
-        calling = self.call("later")
-        while not self.commands.waiting:
+    async def test_long_operation(self) -> None:
+        calling = self.call("cluster-leave")
+        while not self.operations.waiting:
             await self.tick()
-        self.commands.waiting[0].callback({"sessions": 2})
+        self.operations.waiting[0].callback({"sessions": 2})
         self.assertEqual(await calling, {"sessions": 2})
         self.assertEqual(self.told, ["one", "two"])
 
     async def test_long_answer(self) -> None:
-        self.commands["echo"] = lambda arguments, say: "x" * 2_000_000
-        self.assertEqual(len(str(await self.call("echo"))), 2_000_000)
+        name = "x" * 2_000_000
+        self.operations.status = lambda: name
+        self.assertEqual(await self.call("status"), name)
+
+    async def test_any_client_id(self) -> None:
+        """Up to the longest that MQTT has."""
+        for name in ("a\nb\x1b[2J", "\u202e\U0001f41d", '"\\' * 20_000, "ß" * 32_767):
+            self.assertEqual(await self.call("client", client_id=name), {"client_id": name})
 
     async def test_long_path(self) -> None:
         """A folder may be deeper than the kernel's name of a socket has room for."""
         self.path = self.folder / ("deep" * 30) / "control.sock"
         service = self.start()
-        self.assertEqual(await self.call("echo"), {})
+        self.assertEqual(await self.call("clients"), {})
         self.assertIn("another process answers", self.refusal())
         await service.stopService()
         self.assertFalse(self.path.exists())
 
     async def test_stop_while_a_command_runs(self) -> None:
-        calling = self.call("wait")
-        while not self.commands.waiting:
+        calling = self.call("kick", client_id="a")
+        while not self.operations.waiting:
             await self.tick()
         await self.service.stopService()
         with self.assertRaisesRegex(ControlError, "^the broker is stopping$"):
             await calling
         with self.assertRaisesRegex(ControlError, "^no broker answers at "):
-            await self.call("echo")
+            await self.call("status")
 
-    async def test_one_shot_tools(self) -> None:
-        """A tool that closes its side after the request, as `nc -N` does, gets the answer."""
+    async def test_other_tools(self) -> None:
+        """Anything that speaks HTTP can ask, such as curl."""
 
-        def ask() -> bytes:
-            with (
-                socket.socket(socket.AF_UNIX) as connection,
-                connection.makefile("rb") as incoming,
-            ):
-                connection.settimeout(LONGEST_S)
-                with short_name(str(self.path)) as name:
-                    connection.connect(name)
-                connection.sendall(b'{"command": "echo"}\n')
-                connection.shutdown(socket.SHUT_WR)
-                return incoming.read()
+        def ask() -> tuple[int, bytes]:
+            connection = HTTPConnection("mhub", timeout=LONGEST_S)
+            connection.sock = socket.socket(socket.AF_UNIX)
+            with short_name(str(self.path)) as name:
+                connection.sock.connect(name)
+            with connection.sock:
+                connection.request("GET", "/clients")
+                answer = connection.getresponse()
+                return answer.status, answer.read()
 
-        self.assertEqual(await deferToThread(ask), b'{"ok":true,"result":{}}\n')
+        self.assertEqual(await deferToThread(ask), (200, b'{"result":{}}\n'))
 
     def tick(self) -> Deferred[None]:
         ticked: Deferred[None] = Deferred()
@@ -205,7 +209,7 @@ class DoorTests(TestCase):
         self.clock.addReader = self.clock.readers.add
         self.clock.removeReader = self.clock.readers.discard
         self.listener = mock.Mock()
-        self.door = Door(self.listener, Clients({}, self.clock), self.clock)
+        self.door = Door(self.listener, mock.Mock(), self.clock)
         self.door.open()
 
     def test_no_descriptors_left(self) -> None:

@@ -92,12 +92,19 @@ class Connections(Case):
 
     def test_kicked(self) -> None:
         client = self.world.client("a", 5)
-        self.assertTrue(self.world.hub.kick("a", reasons.ADMINISTRATIVE_ACTION, "maintenance"))
+        self.world.hub.kick(client.session, False)
         self.assertEqual(client.next("DISCONNECT").reason, reasons.ADMINISTRATIVE_ACTION)
-        self.assertEqual(self.last(events.KICKED).text, "maintenance")
+        self.assertEqual(self.last(events.KICKED).text, "disconnected by an operator")
         self.assertEqual(self.last(events.DISCONNECTED).by, events.OPERATOR)
         self.assertEqual(self.world.stats.clients_kicked, 1)
-        self.assertFalse(self.world.hub.kick("a", reasons.ADMINISTRATIVE_ACTION, ""))
+
+    def test_kicked_while_it_is_away(self) -> None:
+        client = self.world.client("a", clean=False)
+        client.lose()
+        self.world.hub.kick(self.world.hub.sessions["a"], True)
+        event = self.last(events.KICKED)
+        self.assertEqual((event.client_id, event.text), ("a", "session deleted by an operator"))
+        self.assertEqual(self.world.hub.sessions, {})
 
     def test_taken_over(self) -> None:
         self.world.client("a")

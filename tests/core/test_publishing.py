@@ -148,6 +148,33 @@ class Limits(Case):
         self.build(max_qos=1)
         self.assertEqual(self.fault(self.client(), p.publish("t", b"", 2, 1, version=5)), 0x9B)
 
+    def test_beyond_the_bound_of_retained_messages(self) -> None:
+        """All who have subscribed get it; the publisher is told that others will not."""
+        self.build(max_retained_messages=1)
+        client = self.client()
+        client.publish("kept", b"0", 1, retain=True)
+        for qos in (0, 1, 2):
+            client.publish(f"new/{qos}", b"%d" % qos, qos, retain=True)
+        client.publish("plain", b"3", 1)
+        client.publish("kept", b"4", 1, retain=True)
+        self.assertEqual(
+            self.replies(client),
+            [
+                ("PUBACK", 1, 0),
+                ("PUBACK", 2, 0x97),
+                ("PUBREC", 3, 0x97),
+                ("PUBACK", 4, 0),
+                ("PUBACK", 5, 0),
+            ],
+        )
+        self.assertEqual(self.watcher.payloads(), [b"0", b"0", b"1", b"2", b"3", b"4"])
+        self.assertEqual(self.world.stats.dropped_retained_full, 3)
+        self.assertEqual(client.session.incoming, {})  # [MQTT-4.3.3-9]
+        self.assertEqual(client.connection.unreleased, 0)
+        old = self.world.client("old", version=4)
+        old.publish("old", b"5", 1, retain=True)
+        self.assertEqual([packet.type for packet in old.take()], ["PUBACK"])
+
     def test_retaining_where_it_is_not_offered(self) -> None:
         """[MQTT-3.2.2-14]"""
         self.build(retain_available=False)

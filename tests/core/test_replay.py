@@ -3,6 +3,7 @@
 from typing import Any
 
 from mhub.core.connection import ENOUGH
+from mhub.core.hub import CATCH_UP, LOOK_UPS
 from tests.core.subscriber import SubscriberCase
 from tests.helpers import packets as p
 from tests.helpers.packets import Prop
@@ -90,3 +91,32 @@ class Retained(SubscriberCase):
         self.subscriber.send(p.puback(1), p.puback(2))
         self.world.settle()
         self.assertEqual(self.numbers(), [2, 3])
+
+    def test_looking_for_them_is_bounded_for_all_together(self) -> None:
+        """Clients that subscribe at once: in one turn only some of them are looked for."""
+        super().build()
+        for number in range(LOOK_UPS * 4):
+            self.publisher.publish(f"many/{number}", b"x", retain=True)
+        clients = [self.world.client(f"c{number}") for number in range(20)]
+        for client in clients:
+            client.feed(p.subscribe(5, ("many/#", 0), version=client.version))
+            self.world.hub.flush()  # as when a turn has a lot to do: what was counted begins anew
+        begun = [client for client in clients if len(client.take()) > 1]
+        self.assertEqual(len(begun), 3)  # each costs a tenth of the topics, 800, and 2,000 may be
+        self.world.settle()
+        left = [len(client.take()) for client in clients if client not in begun]
+        self.assertEqual(left, [LOOK_UPS * 4] * 17)
+
+    def test_others_are_served_in_between(self) -> None:
+        """However many have much to catch up with, the sockets are looked at soon."""
+        super().build(portion=CATCH_UP // 4)
+        for number in range(CATCH_UP):
+            self.publisher.publish(f"many/{number}", b"x", retain=True)
+        clients = [self.world.client(f"c{number}") for number in range(30)]
+        for client in clients:
+            client.send(p.subscribe(5, ("many/#", 0), version=client.version))
+            client.take()
+        self.world.hub.proceed(self.world.now)
+        self.assertLess(self.world.hub.work, 2 * CATCH_UP)
+        self.world.hub.flush()
+        self.world.settle()

@@ -115,6 +115,37 @@ class Bounds(TestCase):
         self.assertEqual((len(store), store.size_bytes), (0, 0))
         self.assertEqual(store.stats.dropped_retained_full, 1)
 
+    def test_the_brokers_own_do_not_count(self) -> None:
+        kept = message("a")
+        store = retained(max_messages=1, max_bytes=sizes_of(kept))
+        for number in range(3):
+            store.store(message(f"$SYS/broker/{number}", b"x" * 1000))
+            store.store(message(f"$SYS/broker/{number}", b"y" * 1000))
+        store.store(kept)
+        self.assertEqual((len(store), store.stats.dropped_retained_full), (4, 0))
+        store.store(message("$SYS/broker/3"))
+        store.store(message("b"))
+        self.assertEqual((len(store), store.stats.dropped_retained_full), (5, 1))
+        for number in range(4):
+            store.store(message(f"$SYS/broker/{number}", b""))
+        store.store(message("c"))
+        self.assertEqual([m.topic for m in store.match("#", NOW)], ["a"])
+        self.assertEqual((store.own, store.size_bytes), (0, sizes_of(kept)))
+
+    def test_whoever_asks_is_told_whether_the_last_one_was_kept(self) -> None:
+        store = retained(max_messages=1)
+        found = []
+        for each in (
+            message("a"),
+            message("b"),
+            message("a", b"new"),
+            message("b"),
+            message("b", b""),
+        ):
+            store.store(each)
+            found.append(store.refused)
+        self.assertEqual(found, [False, True, False, True, False])
+
     def test_the_nodes_of_deep_topics_count_too(self) -> None:
         flat = sizes_of(message("a" * 99))
         deep = sizes_of(message("/".join("a" * 50)))

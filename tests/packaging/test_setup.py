@@ -132,6 +132,7 @@ class DependencyTests(SynchronousTestCase):
         "OpenSSL": "twisted",
         "cryptography": "twisted",
         "service_identity": "twisted",
+        "werkzeug": "klein",
     }
 
     def test_what_is_imported_is_declared_and_what_is_declared_is_imported(self) -> None:

@@ -190,7 +190,7 @@ sys.exit(main())
         self.check("mhub.tap", "load")
 
     def test_before_the_log_begins(self) -> None:
-        self.check("mhub.run", "_begin_log")
+        self.check("mhub.process.run", "_begin_log")
 
     def test_while_the_store_is_opened(self) -> None:
         """What comes from its thread after that opens no listener any more."""
@@ -271,6 +271,33 @@ class SilentRedisTests(Case):
                     lambda: self.connecting(address[1]) > before, "it connects"
                 ),
             )
+
+    def test_its_name_is_looked_up(self) -> None:
+        """Which cannot be cancelled: a thread waits for name servers that do not answer."""
+        code = (
+            "import socket, sys, time\n"
+            "def wait(*values, **options):\n"
+            "    print('there', flush=True)\n"
+            "    time.sleep(3600)\n"
+            "socket.getaddrinfo = wait\n"
+            "sys.argv[0] = 'mhub'\n"
+        )
+        foreground = code + "from mhub.cli import main\nsys.exit(main())"
+        daemon = code + "from twisted.scripts.twistd import run\nsys.exit(run())"
+        self.config.write_text(
+            f'{UNIX}[store]\nkind = "redis"\nredis.host = "r.example.org"\nredis.timeout_s = 3600\n'
+        )
+        for command in (
+            [sys.executable, "-c", foreground, "run"],
+            [sys.executable, "-c", daemon, "-n", "--pidfile=twistd.pid", "mhub"],
+        ):
+            process = self.spawn(*command)
+            self.says(process, "there\n")
+            process.terminate()
+            output = self.ends(process)
+            self.assertEqual(0, process.returncode, output)
+            self.assertNotIn("rror", output)
+        self.assertFalse((self.place / "twistd.pid").exists())
 
     def connecting(self, port: int) -> int:
         """How many connections to a port are half open: state 2 is SYN_SENT."""
@@ -477,11 +504,6 @@ class TwistdTests(Case):
 
     def test_no_directory_to_run_in(self) -> None:
         self.fails(twistd("-n", "--rundir", "none", "mhub"), "--rundir none: there is no such")
-
-    def test_a_user_that_only_root_can_become(self) -> None:
-        if os.geteuid() == 0:
-            raise SkipTest("this is root")
-        self.fails([DAEMON[0], "--uid=0", "mhub"], "--uid: only root can become another user")
 
 
 class NoTerminalTests(SynchronousTestCase):

@@ -17,6 +17,7 @@
     outlook     what all this waits for, as an operator sees it
     controls    control records: what stands in a channel between the messages
     pending     what a client has published, for nodes that cannot be reached
+    reading     sessions and entries from another node, checked as they are read
 
 Theory
 ======

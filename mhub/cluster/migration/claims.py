@@ -85,7 +85,7 @@ class Claims:
         target.connection = connection
         connection.epoch = target.epoch
         if earlier is not None and earlier.state == WAITING:
-            earlier.fail(reasons.SESSION_TAKEN_OVER, "another connection has the same client id")
+            earlier.fail(reasons.SERVER_BUSY, "another connection has the same client id")
         connection.state = WAITING
         if target.state != ARRIVING:
             self.claim_again(target)

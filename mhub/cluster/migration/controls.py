@@ -11,7 +11,9 @@ A channel has them in their order, once, also over broken links and restarts.
 
 from typing import Final
 
-from mhub.core.codec import decode_rows, encode_rows
+from mhub.cluster.migration.reading import read_rows
+from mhub.cluster.said import MOST_TIMESTAMP
+from mhub.core.codec import encode_rows
 from mhub.core.records import Row
 from mhub.wire.primitives import malformed, read_u64, u64
 
@@ -31,7 +33,7 @@ def read_mark(body: bytes) -> tuple[int, bool]:
     """Epoch, gap."""
     if len(body) != MARK_SIZE:
         raise malformed("an invalid mark")
-    return read_u64(body, 1)[0], body[9] != 0
+    return _timestamp(body), body[9] != 0
 
 
 def close(began: int) -> bytes:
@@ -41,7 +43,14 @@ def close(began: int) -> bytes:
 def read_close(body: bytes) -> int:
     if len(body) != CLOSE_SIZE:
         raise malformed("an invalid control record")
-    return read_u64(body, 1)[0]
+    return _timestamp(body)
+
+
+def _timestamp(body: bytes) -> int:
+    found = read_u64(body, 1)[0]
+    if found > MOST_TIMESTAMP:
+        raise malformed("a control record with an invalid timestamp")
+    return found
 
 
 def relay(rows: list[Row]) -> bytes:
@@ -49,4 +58,6 @@ def relay(rows: list[Row]) -> bytes:
 
 
 def relayed(body: bytes) -> list[Row]:
-    return decode_rows(body[1:])
+    if body[:1] != RELAY:
+        raise malformed("a control record of a kind that there is not")
+    return read_rows(body[1:])

@@ -4,14 +4,16 @@ It also answers offers to a session that is here, and remembers what was taken f
 """
 
 from collections import deque
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from mhub.cluster import frames
-from mhub.cluster.frames import split, unpack
 from mhub.cluster.member import Member
+from mhub.cluster.migration.pending import read_pending
+from mhub.cluster.migration.reading import read_rows, read_session
 from mhub.cluster.migration.segments import segments_of
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import ARRIVING, Offer, Target
+from mhub.cluster.said import Said, as_list, split
 from mhub.core.session import Session
 
 if TYPE_CHECKING:
@@ -32,8 +34,8 @@ class Exchange:
 
     def on_session(self, member: Member, body: bytes) -> None:
         said, data = split(body)
-        client_id, epoch = str(said["client"]), int(said["epoch"])
-        offer = Offer(said, data)
+        client_id, epoch = said.text("client"), said.timestamp("epoch")
+        offer = Offer(said.text("session_id"), said.real("now"), read_session(data))
         target = self._migration.targets.get(client_id)
         if target is not None:
             if epoch == target.epoch:
@@ -68,7 +70,7 @@ class Exchange:
             )
 
     def on_accept(self, member: Member, body: bytes) -> None:
-        source = self._serving(member, unpack(body))
+        source = self._serving(member, Said(body))
         if source is not None:
             source.handle("accepted")
 
@@ -76,33 +78,40 @@ class Exchange:
         said, data = split(body)
         target = self._arriving(member, said)
         if target is not None:
-            target.handle("entries", data)
+            target.handle("entries", read_rows(data))
 
     def on_pending(self, member: Member, body: bytes) -> None:
         said, data = split(body)
+        name = said.text("node")
         target = self._arriving(member, said)
         if target is not None:
-            target.handle("pending", said, data)
+            pending = read_pending(target.client_id, data, self._node.hub.now)
+            target.handle("pending", name, pending)
 
-    def _arriving(self, member: Member, said: dict[str, Any]) -> Target | None:
+    def _arriving(self, member: Member, said: Said) -> Target | None:
         """The fence: the target that a frame is about, if it serves that epoch."""
-        target = self._migration.targets.get(str(said["client"]))
+        client_id, epoch = said.text("client"), said.timestamp("epoch")
+        target = self._migration.targets.get(client_id)
         if target is not None and target.source == member.name:
-            if target.state == ARRIVING and target.epoch == int(said["epoch"]):
+            if target.state == ARRIVING and target.epoch == epoch:
                 return target
         return None
 
     def on_more(self, member: Member, body: bytes) -> None:
-        source = self._serving(member, unpack(body))
+        source = self._serving(member, Said(body))
         if source is not None:
             source.handle("more")
 
     def on_end(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
+        said = Said(body)
+        gates = {
+            name: segments_of(as_list(each, "gates"))
+            for name, each in said.by_name("gates").items()
+        }
+        is_lost = said.flag("lost")
         target = self._arriving(member, said)
         if target is not None:
-            gates = {str(name): segments_of(each) for name, each in said["gates"].items()}
-            target.handle("end", gates, bool(said["lost"]))
+            target.handle("end", gates, is_lost)
 
     def took(self, target: Target, session: Session, offer: Offer, older: set[str]) -> None:
         """A session has arrived.  Remember it, in the store together with the session, until the
@@ -146,36 +155,41 @@ class Exchange:
                 self.forget_took(client_id, name)
 
     def on_done(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
+        said = Said(body)
+        number = said.number("table")
         source = self._serving(member, said)
         if source is not None:
-            source.handle("done", int(said["table"]))
+            source.handle("done", number)
 
     def on_refused(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
+        said = Said(body)
+        event = "merge" if said.flag("merge") else "refused"
         source = self._serving(member, said)
         if source is not None:
-            source.handle("merge" if said["merge"] else "refused")
+            source.handle(event)
 
     def on_ask(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
-        client_id, epoch = str(said["client"]), int(said["epoch"])
-        if self._took.get((client_id, member.name)) == said["session_id"]:
+        said = Said(body)
+        client_id, epoch = said.text("client"), said.timestamp("epoch")
+        session_id, instance = said.text("session_id"), said.text("instance")
+        if self._took.get((client_id, member.name)) == session_id:
             self._say_done(client_id, member.name, epoch)
             return
-        is_same = said["instance"] == self._node.settings.instance
+        is_same = instance == self._node.settings.instance
         sure = is_same or self._node.hub.journal is not None
         self._migration.tell(member.name, frames.UNKNOWN, client=client_id, epoch=epoch, sure=sure)
 
     def on_unknown(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
+        said = Said(body)
+        event = "unknown" if said.flag("sure") else "unsure"
         source = self._serving(member, said)
         if source is not None:
-            source.handle("unknown" if said["sure"] else "unsure")
+            source.handle(event)
 
-    def _serving(self, member: Member, said: dict[str, Any]) -> Source | None:
-        source = self._migration.source_of(str(said["client"]))
-        if source is not None and source.serves(member.name, int(said["epoch"])):
+    def _serving(self, member: Member, said: Said) -> Source | None:
+        client_id, epoch = said.text("client"), said.timestamp("epoch")
+        source = self._migration.source_of(client_id)
+        if source is not None and source.serves(member.name, epoch):
             return source
         return None
 

@@ -7,9 +7,9 @@ it is linked, before anything else.
 import json
 from typing import TYPE_CHECKING, Final
 
-from mhub.cluster.frames import unpack
 from mhub.cluster.member import UP, Member
 from mhub.cluster.migration.segments import Segment, segments_of
+from mhub.cluster.said import Said
 
 if TYPE_CHECKING:
     from mhub.cluster.migration.migration import Migration
@@ -81,8 +81,8 @@ class GivenSessions:
         )
 
     def on_switched(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
-        client_id, epoch = str(said["client"]), int(said["epoch"])
+        said = Said(body)
+        client_id, epoch = said.text("client"), said.timestamp("epoch")
         self._migration.has_switched(member.name, client_id, epoch)
         for given in list(self._of.get(client_id, ())):
             if given.epoch <= epoch and given.waits.pop(member.name, None) is not None:

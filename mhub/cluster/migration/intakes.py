@@ -100,7 +100,9 @@ class Intakes:
         return intake is not None and bool(intake.closed)
 
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
-        """A control record came in a peer's channel."""
+        """A control record came in a peer's channel; ProtocolFault if it is none."""
+        if body[:1] not in (controls.MARK, controls.CLOSE):
+            controls.relayed(body)  # it may be passed on, or kept, before anybody reads it
         self.came(peer.name, client_id, body)
 
     def came(self, name: str, client_id: str, body: bytes) -> None:

@@ -10,6 +10,7 @@ from mhub.cluster.frames import with_data
 from mhub.cluster.migration import controls
 from mhub.core.channel_records import Entry, Origin, read_special, record_of, special_of
 from mhub.core.peer import Peer
+from mhub.wire.primitives import malformed, text_of
 from mhub.wire.publish import topic_field
 
 CLOSED: Final = -1
@@ -50,13 +51,16 @@ def pending_of(client_id: str, epoch: int, peer: Peer, copies: list[tuple[Entry,
 
 
 def read_pending(client_id: str, data: bytes, now: float) -> list[Entry]:
+    """ProtocolFault if it is no list of copies."""
     found = []
     pos = 0
     while pos < len(data):
         copy, pos = read_special(data, pos, now)
+        if copy.origin is None:
+            raise malformed("a copy without an origin")
         message = copy.message
         message.sender = client_id
-        message.topic = message.topic_data.decode("utf-8")
+        message.topic = text_of(message.topic_data)
         message.topic_field = topic_field(message.topic_data)
         found.append(copy)
     return found

@@ -7,7 +7,13 @@ has still to send again to where the session is now, in their order.
 """
 
 import json
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
+
+from mhub.cluster.said import as_list, as_number, as_text, as_timestamp
+from mhub.wire.primitives import malformed
+
+NAME: Final = "segments"
+"""Of the field that they are in, for who is told that it is nonsense."""
 
 
 class Segment(NamedTuple):
@@ -79,14 +85,23 @@ class Gate:
 Gates = dict[str, Gate]
 
 
-def segments_of(said: list[list[Any]]) -> list[Segment]:
-    """What a frame or a note says; ValueError or TypeError if that is nonsense."""
-    return [
-        Segment(
-            str(node), str(epoch), int(position), [int(n) for n in early], int(since), bool(was)
-        )
-        for node, epoch, position, early, since, was in said
-    ]
+def segments_of(said: list[Any]) -> list[Segment]:
+    """What a frame or a note says; ProtocolFault if that is nonsense."""
+    return [_segment(as_list(each, NAME)) for each in said]
+
+
+def _segment(said: list[Any]) -> Segment:
+    if len(said) != len(Segment._fields):
+        raise malformed("an invalid segment")
+    node, epoch, position, early, since, was_open = said
+    return Segment(
+        as_text(node, NAME),
+        as_text(epoch, NAME),
+        as_number(position, NAME),
+        [as_number(n, NAME) for n in as_list(early, NAME)],
+        as_timestamp(since, NAME),
+        bool(was_open),
+    )
 
 
 def text_of(gates: Gates) -> str:

@@ -10,17 +10,37 @@ the CUT say all, and its own marks that are not confirmed say whether it has swi
 from typing import TYPE_CHECKING, Any, Final
 
 from mhub.cluster import frames
-from mhub.cluster.frames import pack, unpack
+from mhub.cluster.frames import pack
 from mhub.cluster.member import Member
 from mhub.cluster.migration import controls
-from mhub.cluster.migration.segments import Segment, segments_of
+from mhub.cluster.migration.segments import segments_of
+from mhub.cluster.said import MOST, Said
 from mhub.core.table import CLIENT, FILTER, LASTING, WANTED
+from mhub.wire.topics import check_filter
 
 if TYPE_CHECKING:
     from mhub.cluster.migration.migration import Migration
 
 REMEMBERED: Final = 10_000
 """So many sessions are remembered for which this node has switched: asked again, it says so."""
+
+
+class Cut:
+    """What a CUT says.  ProtocolFault if that is nonsense."""
+
+    def __init__(self, body: bytes) -> None:
+        said = Said(body)
+        self.client_id = said.text("client")
+        self.epoch = said.timestamp("epoch")  # of the claim to switch for
+        self.began = said.timestamp("began")  # the epoch with which the session began
+        self.to = said.text("to")  # where it is
+        self.held = said.timestamp("held") if said.has("held") else 0  # and under which epoch
+        self.instance, self.number = said.pair("table")  # of that node, when it had it
+        self.filters = said.texts("filters")
+        for topic_filter in self.filters:
+            check_filter(topic_filter, MOST)
+        self.segments = segments_of(said.items("segments"))
+        self.old = said.texts("old")  # nodes that may have an older session
 
 
 class Switches:
@@ -38,37 +58,35 @@ class Switches:
     # For a node that publishes
 
     def on_cut(self, member: Member, body: bytes) -> None:
-        said = unpack(body)
-        client_id, epoch, to = str(said["client"]), int(said["epoch"]), str(said["to"])
-        segments = segments_of(said["segments"])
+        cut = Cut(body)
+        client_id, epoch = cut.client_id, cut.epoch
         self._node.peers.clock.saw(epoch)
-        if to != self._node.name and self._has_to_switch(member, said, segments):
-            self._switch(client_id, epoch, to, said, segments)
-        if to == self._node.name or self.has_switched(client_id, epoch):
-            self.say_switched(client_id, epoch, {member.name, *(each.node for each in segments)})
+        if cut.to != self._node.name and self._has_to_switch(member, cut):
+            self._switch(cut)
+        if cut.to == self._node.name or self.has_switched(client_id, epoch):
+            names = {member.name, *(each.node for each in cut.segments)}
+            self.say_switched(client_id, epoch, names)
 
-    def _has_to_switch(self, member: Member, said: dict[str, Any], segments: list[Segment]) -> bool:
-        client_id, epoch = str(said["client"]), int(said["epoch"])
+    def _has_to_switch(self, member: Member, cut: Cut) -> bool:
+        client_id, epoch = cut.client_id, cut.epoch
         switched, began = self._switched.get(client_id, (0, 0))
-        if member.name != said["to"]:
+        if member.name != cut.to:
             # A node that had it: whether ours is that session only the channels to there tell.
-            return switched < epoch and self._migration.resend.is_attached(client_id, segments)
-        if switched > epoch and began != said["began"]:
+            is_attached = self._migration.resend.is_attached
+            return switched < epoch and is_attached(client_id, cut.segments)
+        if switched > epoch and began != cut.began:
             # For another session, whose claim came to nothing, by a clock that is ahead; or this.
-            return self._migration.holders.newest_but(member, client_id) < int(said["held"])
+            return self._migration.holders.newest_but(member, client_id) < cut.held
         return switched < epoch
 
-    def _switch(
-        self, client_id: str, epoch: int, to: str, said: dict[str, Any], segments: list[Segment]
-    ) -> None:
+    def _switch(self, cut: Cut) -> None:
         node = self._node
-        self.remember(client_id, epoch, int(said["began"]))
-        filters = [str(each) for each in said["filters"]]
-        peer = node.meet(to).peer
-        instance, number = said["table"]
-        self._expect(node.members[to], client_id, epoch, str(instance), int(number), filters)
-        segments = self._migration.resend.not_sent(client_id, segments)
-        began = int(said["began"])
+        client_id, epoch, began, filters = cut.client_id, cut.epoch, cut.began, cut.filters
+        self.remember(client_id, epoch, began)
+        member = node.meet(cut.to)
+        peer = member.peer
+        self._expect(member, client_id, epoch, cut.instance, cut.number, filters)
+        segments = self._migration.resend.not_sent(client_id, cut.segments)
         gap = any(self._migration.resend.has_gap(client_id, began, segment) for segment in segments)
         source = self._migration.source_of(client_id)
         if source is not None and source.epoch == epoch:
@@ -78,7 +96,7 @@ class Switches:
             peer.outgoing.put_direct(client_id, epoch, entry.message, is_safe, entry.via)
         peer.outgoing.put_control(client_id, controls.mark(epoch, gap))
         holders = [m.name for m in node.members.values() if client_id in m.peer.clients]
-        self.close(client_id, began, {*said["old"], *holders} - {to})
+        self.close(client_id, began, {*cut.old, *holders} - {cut.to})
         self._migration.intakes.closed(node.name, client_id, began)
 
     def _expect(

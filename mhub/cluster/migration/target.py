@@ -14,17 +14,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 from mhub.cluster import frames
 from mhub.cluster.member import Member
-from mhub.cluster.migration.pending import read_pending
 from mhub.cluster.migration.queues import revive_inflight
 from mhub.cluster.migration.segments import Gate, Segment
 from mhub.core import records
 from mhub.core.channel_records import Entry
-from mhub.core.codec import decode_rows, decode_session
 from mhub.core.connection import WAITING, Connection
 from mhub.core.delivery import delivery_of
 from mhub.core.journal import subscription_record
 from mhub.core.limits import NEVER
-from mhub.core.records import StoredSession
+from mhub.core.records import Row, StoredSession
 from mhub.core.restore import ARRIVING as ARRIVING_NOTE
 from mhub.core.restore import revive
 from mhub.core.session import Session, Will
@@ -63,11 +61,11 @@ TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
 class Offer:
     """A session that another node has, as its SESSION says."""
 
-    def __init__(self, said: dict[str, Any], data: bytes) -> None:
-        self.stored: StoredSession = decode_session(data)
-        self.session_id = str(said["session_id"])
-        self.now = float(said["now"])  # there
-        self.held = self.stored.record.epoch  # the epoch under which it was held there
+    def __init__(self, session_id: str, now: float, stored: StoredSession) -> None:
+        self.stored = stored
+        self.session_id = session_id
+        self.now = now  # there
+        self.held = stored.record.epoch  # the epoch under which it was held there
 
 
 class Target:
@@ -155,12 +153,12 @@ class Target:
 
     # ARRIVING
 
-    def _take(self, data: bytes) -> None:
+    def _take(self, rows: list[Row]) -> None:
         session = self.session
         assert session is not None
         hub = self._node.hub
         self.wait()
-        for row in decode_rows(data):
+        for row in rows:
             if row.record.pid:
                 revive_inflight(hub, session, row, self._clock_offset_s)
             elif session.sid:
@@ -173,10 +171,9 @@ class Target:
                 session.keep(delivery_of(row, self._clock_offset_s, session.subscriptions))
         self._tell(frames.MORE)
 
-    def _take_pending(self, said: dict[str, Any], data: bytes) -> None:
+    def _take_pending(self, node: str, pending: list[Entry]) -> None:
         self.wait()
-        pending = read_pending(self.client_id, data, self._node.hub.now)
-        self._pending.setdefault(str(said["node"]), []).extend(pending)
+        self._pending.setdefault(node, []).extend(pending)
         self._tell(frames.MORE)
 
     def _complete(self, gates: dict[str, list[Segment]], is_lost: bool) -> None:
@@ -268,7 +265,8 @@ class Target:
         connection = self.connection
         self.connection = None
         if connection is not None and connection.state == WAITING:
-            connection.fail(reasons.SESSION_TAKEN_OVER, text)
+            # No CONNACK may say 0x8E Session taken over [MQTT-3.2.2-8]; nobody broke a rule.
+            connection.fail(reasons.SERVER_BUSY, text)
 
     def _tell(self, kind: int) -> None:
         self._migration.tell(self.source, kind, client=self.client_id, epoch=self.epoch)

@@ -8,6 +8,7 @@ a decision.
 from typing import TYPE_CHECKING
 
 from mhub.core.connection import CLOSED
+from mhub.wire.reasons import V3_SERVER_UNAVAILABLE as UNAVAILABLE
 from tests.core.world import Client
 from tests.helpers import packets as p
 from tests.helpers.packets import Packet
@@ -107,6 +108,8 @@ class Publisher:
 
     def _on_packet(self, packets: list[Packet]) -> None:
         for packet in packets:
+            if packet.type == "CONNACK" and packet.reason == UNAVAILABLE:
+                continue  # a later CONNECT elsewhere has won; it is closed behind this
             if packet.type == "CONNACK":
                 self.ready = True
                 for number in list(self.waiting):
@@ -325,6 +328,8 @@ class Subscriber:
 
     def _welcome(self, packet: Packet) -> None:
         wrong = self.cluster.wrong
+        if packet.reason == UNAVAILABLE:
+            return  # a later CONNECT elsewhere has won; it is closed behind this
         if packet.reason != 0:
             wrong.append(f"CONNACK with reason {packet.reason}")
             return

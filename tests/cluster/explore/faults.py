@@ -20,9 +20,10 @@ from mhub.cluster.migration.merging import Merging
 from mhub.cluster.migration.migration import Migration
 from mhub.cluster.migration.resend import Resend
 from mhub.cluster.migration.source import DOUBT, ENDED, GONE, IDLE, MERGING, Source
-from mhub.cluster.migration.switches import Switches
+from mhub.cluster.migration.switches import Cut, Switches
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OWNED, Target
 from mhub.cluster.node import Node
+from mhub.cluster.said import Said
 from mhub.core.channel_in import IncomingChannel
 from mhub.core.channel_out import OutgoingChannel
 from mhub.core.connection import Connection
@@ -64,8 +65,8 @@ def nothing(*args: Any, **fields: Any) -> None:
 
 @fault("slow-third", "back-memory", "cut")
 def target_takes_frames_of_any_epoch() -> None:
-    def arriving(self: Any, member: Any, said: dict[str, Any]) -> Target | None:
-        found = self._migration.targets.get(str(said["client"]))
+    def arriving(self: Any, member: Any, said: Said) -> Target | None:
+        found = self._migration.targets.get(said.text("client"))
         return found if found is not None and found.state == ARRIVING else None
 
     Exchange._arriving = arriving
@@ -130,7 +131,7 @@ def switched_of_any_epoch_counts() -> None:
     @wraps(on_switched)
     def on_any_switched(self: Any, member: Any, body: bytes) -> None:
         said = unpack(body)
-        said["epoch"] = 1 << 62
+        said["epoch"] = (1 << 62) - 1
         on_switched(self, member, pack(**said))
 
     GivenSessions.on_switched = on_any_switched
@@ -157,7 +158,7 @@ def _positions(by: int) -> None:
     def other_segments(self: Any, session: Any) -> Any:
         found = segments(self, session)
         for each in found.values():
-            each[-1] = each[-1]._replace(position=each[-1].position + by)
+            each[-1] = each[-1]._replace(position=max(each[-1].position + by, 0))
         return found
 
     Intakes.segments = other_segments
@@ -390,13 +391,13 @@ def session_that_was_given_is_not_noted() -> None:
 def mark_before_the_direct_ones() -> None:
     switch = Switches._switch
 
-    def hasty(self: Any, client_id: str, epoch: int, to: str, *rest: Any) -> None:
-        peer = self._node.meet(to).peer
+    def hasty(self: Any, cut: Cut) -> None:
+        peer = self._node.meet(cut.to).peer
         put = peer.outgoing.put_direct
         later: list[Any] = []
         peer.outgoing.put_direct = lambda *args: later.append(args)
         try:
-            switch(self, client_id, epoch, to, *rest)
+            switch(self, cut)
         finally:
             del peer.outgoing.put_direct
         for args in later:
@@ -748,6 +749,8 @@ def let_in_while_it_is_given() -> None:
 @fault("near")
 def let_in_before_the_end() -> None:
     target.TABLE[(CLAIMING, "accept")] = ("welcome", OWNED)
+    welcome = Target._welcome
+    Target._welcome = lambda self, *args: welcome(self)
 
 
 @fault("back-memory", "onward")
@@ -764,7 +767,7 @@ def lower_epoch_wins() -> None:
 def session_is_offered_to_two() -> None:
     """A source that is asked by another one begins again at once, also after END."""
     source.TABLE[(ENDED, "superseded")] = ("stay", IDLE)
-    Exchange._serving = lambda self, member, said: self._migration.source_of(str(said["client"]))
+    Exchange._serving = lambda self, member, said: self._migration.source_of(said.text("client"))
 
 
 # Told

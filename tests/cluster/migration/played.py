@@ -15,12 +15,13 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster import frames
 from mhub.cluster.contract import PROTOCOL
-from mhub.cluster.frames import pack, split, with_data
+from mhub.cluster.frames import pack, with_data
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.queues import row_of
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.source import Source
 from mhub.cluster.migration.target import Target
+from mhub.cluster.said import split
 from mhub.core.channel_records import (
     BARE,
     CONTROL,
@@ -308,7 +309,7 @@ class PlayedNode(Far):
         """The one SESSION that came."""
         (body,) = self.took(frames.SESSION)
         said, data = split(body)
-        return said, decode_session(data)
+        return said.fields, decode_session(data)
 
     def rows(self) -> list[Row]:
         """Those of all ENTRIES that came."""

@@ -90,10 +90,25 @@ class ClaimTests(ClaimCase):
         self.b.claims("s", 1000, False)
         first, second = self.connect(version=5), self.connect()
         self.assertTrue(first.closed)
-        self.assertNotEqual(first.next("CONNACK").reason, 0)
+        self.assertEqual(first.next("CONNACK").reason, 0x89)
         self.b.session("s", self.epoch(), 1000)
         self.b.end("s", self.epoch())
         self.assertTrue(second.next("CONNACK").session_present)
+
+    def test_a_connect_that_loses_against_another_node_is_told_that_the_server_is_busy(
+        self,
+    ) -> None:
+        """It broke no rule; in MQTT 3.1.1 that is the return code 3."""
+        for version, arrives, reason in ((5, False, 0x89), (5, True, 0x89), (4, False, 3)):
+            with self.subTest(version=version, arrives=arrives):
+                self.begin()
+                self.b.claims("s", 1000, False)
+                client = self.connect(version=version)
+                if arrives:
+                    self.b.session("s", self.epoch(), 1000)
+                self.b.claims("s", self.epoch() + 1000)
+                self.assertEqual(client.next("CONNACK").reason, reason)
+                self.assertTrue(client.closed)
 
     def test_while_it_arrives_the_epoch_stays(self) -> None:
         """The source serves that claim: what it gives is for the second connection."""

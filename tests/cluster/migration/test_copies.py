@@ -5,10 +5,11 @@ receiver takes each message once, whichever way is faster.
 """
 
 from mhub.cluster import frames
-from mhub.cluster.frames import split, with_data
+from mhub.cluster.frames import with_data
 from mhub.cluster.migration import controls
 from mhub.cluster.migration.pending import CLOSED, marks_in, read_pending
 from mhub.cluster.migration.segments import Segment, place
+from mhub.cluster.said import split
 from mhub.core.channel_records import Entry, Origin, record_of, special_of
 from tests.cluster.migration.played import TOPIC, Case, Close, Copy, message_of
 from tests.cluster.migration.test_source import SourceCase
@@ -52,7 +53,7 @@ class GivenTests(SourceCase):
             return []
         (body,) = bodies
         said, data = split(body)
-        self.assertEqual((said["node"], said["epoch"]), ("c", self.claimed))
+        self.assertEqual((said.text("node"), said.number("epoch")), ("c", self.claimed))
         found = read_pending("s", data, 0.0)
         return [(each.origin.node, each.origin.n, each.message.payload) for each in found]
 
@@ -155,7 +156,7 @@ class GivenTests(SourceCase):
         (body,) = self.b.took(frames.PENDING)
         said, data = split(body)
         (copy,) = read_pending("s", data, 0.0)
-        self.assertEqual((said["node"], copy.direct, copy.session_epoch), ("d", "x", 5000))
+        self.assertEqual((said.text("node"), copy.direct, copy.session_epoch), ("d", "x", 5000))
         self.assertEqual(self.b.told(frames.END), [])
         self.more()
         self.here.settle()

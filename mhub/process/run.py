@@ -16,7 +16,7 @@ import sys
 from argparse import ArgumentParser
 from typing import Any, Final
 
-from mhub.signals import Signals
+from mhub.process.signals import Signals
 
 OK: Final = 0
 FAILED: Final = 1

@@ -6,7 +6,7 @@ from unittest import mock
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.config import parse
-from mhub.descriptors import RESERVED, RESERVED_IN_CLUSTER, OpenFiles, raise_limit, warning
+from mhub.process.descriptors import RESERVED, RESERVED_IN_CLUSTER, OpenFiles, raise_limit, warning
 
 TWO = (
     "[[listeners]]\nport = 1\nmax_connections = {}\n[[listeners]]\nport = 2\nmax_connections = {}\n"

@@ -4,7 +4,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.twistd import fault_in
+from mhub.process.twistd import fault_in
 
 
 class FaultTests(SynchronousTestCase):

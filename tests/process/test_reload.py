@@ -11,7 +11,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub.config import Settings, TlsSettings, parse
 from mhub.config.certificates import expiry
 from mhub.config.changes import changes
-from mhub.reload import merged
+from mhub.process.reload import merged
 from tests.helpers.certificates import Authority
 
 LISTENERS = '[[listeners]]\nname = "a"\n[[listeners]]\nname = "b"\nport = 2\n'

@@ -1,0 +1,197 @@
+"""The calls: each method is one thing that can be asked of a running broker, or done to it."""
+
+import os
+import time
+from collections.abc import Awaitable, Callable, Mapping
+
+from mhub import __version__, build
+from mhub.core.hub import Hub
+from mhub.core.session import Session
+from mhub.operations import clients
+from mhub.operations.clients import MOST, Moment, Wanted
+from mhub.operations.contract import (
+    ClientDetail,
+    ClientPage,
+    Cluster,
+    ClusterSummary,
+    ConnectionNumbers,
+    Kicked,
+    MessageNumbers,
+    NotThere,
+    OperationError,
+    QueueNumbers,
+    Say,
+    SessionNumbers,
+    Status,
+    StoreStatus,
+    Surroundings,
+)
+from mhub.operations.slices import Slices
+
+
+class Operations:
+    def __init__(
+        self,
+        hub: Hub,
+        surroundings: Surroundings,
+        clock: Callable[[], float],
+        pause: Callable[[], Awaitable[object]],
+    ) -> None:
+        """`clock` is the hub's; pause() is as for Slices."""
+        self._hub = hub
+        self._around = surroundings
+        self._clock = clock
+        self._pause = pause
+        self._started_at = clock()
+        self._build = build.kind()
+
+    # The broker
+
+    def status(self) -> Status:
+        hub = self._hub
+        stats = hub.stats
+        return Status(
+            version=__version__,
+            build=self._build,
+            pid=os.getpid(),
+            state=self._around.state(),
+            uptime_s=round(self._clock() - self._started_at, 3),
+            listeners=tuple(self._around.listeners()),
+            connections=ConnectionNumbers(
+                open=self._around.open_connections(),
+                accepted=stats.connections_accepted,
+                refused=stats.connections_refused,
+                rejected=stats.connections_rejected,
+                kicked=stats.clients_kicked,
+            ),
+            sessions=SessionNumbers(
+                total=len(hub.sessions),
+                connected=hub.connected,
+                connected_most=stats.clients_maximum,
+                expired=stats.sessions_expired,
+                taken_over=stats.sessions_taken_over,
+                subscriptions=hub.router.subscriptions,
+                shared_subscriptions=hub.router.shared_subscriptions,
+            ),
+            messages=self._messages(),
+            queues=QueueNumbers(
+                queued_bytes=hub.queues.size_bytes,
+                max_queued_bytes=hub.queues.most_bytes,
+                retained=len(hub.retained),
+                retained_bytes=hub.retained.size_bytes,
+            ),
+            store=StoreStatus(
+                name=self._around.store_name,
+                state=hub.storage.state,
+                pending_bytes=hub.journal.pending_bytes() if hub.journal is not None else 0,
+                commits=stats.store_commits,
+                failures=stats.store_failures,
+                behind=stats.store_behind,
+            ),
+            cluster=self._cluster_summary(),
+        )
+
+    def _messages(self) -> MessageNumbers:
+        stats = self._hub.stats
+        return MessageNumbers(
+            received=stats.publish_received,
+            sent=stats.publish_sent,
+            dropped=stats.dropped(),
+            received_per_s=self._per_s("publish/received"),
+            sent_per_s=self._per_s("publish/sent"),
+            bytes_received_per_s=self._per_s("bytes/received"),
+            bytes_sent_per_s=self._per_s("bytes/sent"),
+        )
+
+    def _per_s(self, name: str) -> float | None:
+        """The shortest of the averages that `$SYS` has; none, if that is off."""
+        loads = self._hub.metrics.loads.get(name)
+        return round(loads[0].per_minute / 60, 3) if loads else None
+
+    # Clients
+
+    async def clients(
+        self,
+        match: str = "",
+        listener: str = "",
+        user: str = "",
+        state: str = "",
+        after: str = "",
+        limit: int = MOST,
+    ) -> ClientPage:
+        """The first `limit` clients that fit, by client id, of those behind `after`.
+
+        `match` is a pattern with * and ? for client ids, `state` is "connected" or "offline".
+        """
+        wanted = Wanted(match, listener, user, state)
+        slices = Slices(self._clock, self._pause)
+        return await clients.page(self._hub, wanted, after, limit, slices, self._moment())
+
+    def client(self, client_id: str) -> ClientDetail:
+        return clients.detail(self._session(client_id), self._moment())
+
+    def kick(self, client_id: str, delete_session: bool = False) -> Kicked:
+        """Close a client's connection, and forget its session if that is wanted."""
+        session = self._session(client_id)
+        if session.frozen:
+            raise OperationError("its session is just going to another node; try again there")
+        was_connected = session.is_connected()
+        if not was_connected and not delete_session:
+            raise OperationError(
+                "it is not connected; `mhub kick --delete-session` deletes its session"
+            )
+        self._hub.now = self._clock()
+        self._hub.kick(session, delete_session)
+        self._around.settle()
+        deleted = self._hub.sessions.get(client_id) is not session
+        return Kicked(client_id, was_connected, deleted)
+
+    def _session(self, client_id: str) -> Session:
+        session = self._hub.sessions.get(client_id)
+        if session is not None:
+            return session
+        peers = self._hub.peers.all if self._hub.peers is not None else ()
+        for peer in sorted(peers, key=lambda peer: -peer.clients.get(client_id, 0)):
+            if client_id in peer.clients:
+                raise NotThere(f"its session is at node {peer.name}: ask there")
+        raise NotThere("there is no such client")
+
+    def _moment(self) -> Moment:
+        return Moment(self._clock(), time.time())
+
+    # The cluster
+
+    def cluster_status(self) -> Mapping[str, object]:
+        return self._cluster().status()
+
+    async def cluster_leave(self, say: Say) -> Mapping[str, object]:
+        self._cluster()
+        return await self._around.leave(say)
+
+    def cluster_forget(self, node: str) -> Mapping[str, object]:
+        result = self._cluster().forget(node)
+        if result is None:
+            raise NotThere(f'there is no node "{node}"; `mhub cluster status` lists them')
+        return result
+
+    def _cluster(self) -> Cluster:
+        cluster = self._around.cluster
+        if cluster is None:
+            raise OperationError("this broker is not part of a cluster")
+        return cluster
+
+    def _cluster_summary(self) -> ClusterSummary | None:
+        peers = self._hub.peers
+        if self._around.cluster is None or peers is None:
+            return None
+        status = self._around.cluster.status()
+        outgoing = [peer.outgoing for peer in peers.all]
+        return ClusterSummary(
+            cluster=str(status["cluster"]),
+            node=peers.node,
+            ready=status["ready"] is True,
+            members_up=sum(1 for peer in peers.all if peer.up),
+            members=len(outgoing),
+            queued_messages=sum(each.queued for each in outgoing),
+            queued_bytes=sum(each.queued_bytes + each.queued_bytes_qos0 for each in outgoing),
+        )

@@ -1,0 +1,23 @@
+"""Long work in slices: after a few milliseconds the reactor has its turn, then the work goes on."""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+SLICE_S: Final = 0.002
+
+
+class Slices:
+    """Asked now and then by the work, between two pieces of it.
+
+    `pause()` gives an awaitable that comes back when everything else has had its turn.
+    """
+
+    def __init__(self, clock: Callable[[], float], pause: Callable[[], Awaitable[object]]) -> None:
+        self._clock = clock
+        self._pause = pause
+        self._until = clock() + SLICE_S
+
+    async def breathe(self) -> None:
+        if self._clock() >= self._until:
+            await self._pause()
+            self._until = self._clock() + SLICE_S

@@ -1,0 +1,1 @@
+"""What can be asked of a running broker, and done to it, without any transport."""

@@ -1,0 +1,1 @@
+"""The process as a whole: tests of mhub.process; tests/system/test_run.py has real processes."""
