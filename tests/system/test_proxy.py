@@ -76,7 +76,7 @@ class HeaderTests(HouseCase):
         self.addCleanup(sock.close)
         sock.sendall(packets.connect("c"))
         self.assertEqual(b"", closed_within(sock, 5))
-        line = self.logged(f"127.0.0.1:{sock.getsockname()[1]} on proxied was turned away")
+        line = self.logged(f"127.0.0.1:{sock.getsockname()[1]} on proxied was rejected")
         self.assertIn("PROXY", line)
 
 

@@ -38,19 +38,19 @@ class PlainPortTests(StrangerCase):
         with self.assertRaises((ssl.SSLError, ConnectionError)):
             self.house.trust().wrap_socket(sock, server_hostname="localhost")
         line = self.logged(name)
-        self.assertIn("on plain sent a TLS ClientHello", line)
+        self.assertIn("does not speak MQTT: a TLS ClientHello", line)
         self.assertIn(f"secure (mqtts://127.0.0.1:{self.house.tls})", line)
 
     def test_an_http_request(self) -> None:
         data, line = self.send(self.house.tcp, GET)
         self.assertEqual(b"", data)
-        self.assertIn("on plain sent an HTTP GET request", line)
+        self.assertIn("does not speak MQTT: an HTTP GET request", line)
         self.assertIn(f"web (ws://127.0.0.1:{self.house.ws}/mqtt)", line)
 
     def test_a_websocket_handshake(self) -> None:
         data, line = self.send(self.house.tcp, UPGRADE)
         self.assertEqual(b"", data)
-        self.assertIn("on plain sent a WebSocket handshake", line)
+        self.assertIn("does not speak MQTT: a WebSocket handshake", line)
         self.assertIn(f"web (ws://127.0.0.1:{self.house.ws}/mqtt)", line)
 
     def test_a_proxy_header(self) -> None:
@@ -61,7 +61,7 @@ class PlainPortTests(StrangerCase):
     def test_garbage(self) -> None:
         data, line = self.send(self.house.tcp, b"\xde\xad\xbe\xef" * 1000)
         self.assertEqual(b"", data)
-        self.assertIn("on plain sent bytes that are no MQTT CONNECT: de ad be ef", line)
+        self.assertIn("does not speak MQTT: bytes that are no MQTT CONNECT: de ad be ef", line)
 
     def test_another_packet_than_connect(self) -> None:
         data, line = self.send(self.house.tcp, packets.pingreq())
@@ -88,20 +88,20 @@ class PlainPortTests(StrangerCase):
 class OtherPortsTests(StrangerCase):
     def test_plain_mqtt_on_a_tls_listener(self) -> None:
         _data, line = self.send(self.house.tls, packets.connect("c"))
-        self.assertIn("on secure was turned away: TLS:", line)
+        self.assertIn("on secure was rejected: TLS:", line)
 
     def test_http_on_a_tls_listener(self) -> None:
         _data, line = self.send(self.house.tls, GET)
-        self.assertIn("on secure was turned away: TLS:", line)
+        self.assertIn("on secure was rejected: TLS:", line)
 
     def test_plain_mqtt_on_a_websocket_listener(self) -> None:
         _data, line = self.send(self.house.ws, packets.connect("c"))
-        self.assertIn("on web was turned away", line)
+        self.assertIn("on web was rejected", line)
 
     def test_a_browser_on_a_websocket_listener(self) -> None:
         data, line = self.send(self.house.ws, GET)
         self.assertTrue(data.startswith(b"HTTP/1.1 4"), data)
-        self.assertIn("on web was turned away", line)
+        self.assertIn("on web was rejected", line)
 
     def test_another_path_of_a_websocket_listener(self) -> None:
         data, _line = self.send(self.house.ws, UPGRADE.replace(b"/mqtt", b"/other", 1))
@@ -113,7 +113,7 @@ class OtherPortsTests(StrangerCase):
         self.addCleanup(secure.close)
         secure.sendall(GET)
         self.assertEqual(b"", closed_within(secure, AT_ONCE_S))
-        self.assertIn("on secure sent an HTTP GET request", self.logged(name))
+        self.assertIn("does not speak MQTT: an HTTP GET request", self.logged(name))
 
     def test_a_version_that_a_listener_does_not_speak(self) -> None:
         data, line = self.send(self.house.small, packets.connect("c", 4))
@@ -129,7 +129,7 @@ class OtherPortsTests(StrangerCase):
             held.append(sock)
         sock, name = self.open(self.house.small)
         self.assertEqual(b"", closed_within(sock, AT_ONCE_S))
-        self.assertIn("on small was turned away: the limit of connections", self.logged(name))
+        self.assertIn("on small was rejected: the connection limit", self.logged(name))
         held[0].sendall(packets.disconnect())
         self.assertEqual(b"", closed_within(held[0], AT_ONCE_S))
         sock, name = self.open(self.house.small)

@@ -66,7 +66,7 @@ class VersionTests(HouseCase):
         context.set_ciphers("AES256-SHA:AES128-SHA:AES256-GCM-SHA384")
         with self.assertRaises((ssl.SSLError, ConnectionError)):
             Raw(("localhost", self.house.tls), 4, context, "localhost")
-        self.logged("on secure was turned away: TLS:")
+        self.logged("on secure was rejected: TLS:")
 
 
 class ClientCertificateTests(HouseCase):
@@ -83,7 +83,7 @@ class ClientCertificateTests(HouseCase):
             closed_within(self.connection(context).sock, 5)
         except (ssl.SSLError, ConnectionError):
             pass
-        return self.logged("on devices was turned away: TLS:")
+        return self.logged("on devices was rejected: TLS:")
 
     def test_the_common_name_is_the_identity(self) -> None:
         raw = self.connection(self.house.trust("pump-7"))
