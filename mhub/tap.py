@@ -14,7 +14,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from twisted.application.service import MultiService
@@ -36,6 +36,7 @@ from mhub.core.events import Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
+from mhub.core.records import Batch
 from mhub.log import logger, set_level
 from mhub.log.destination import Destination, LogError, limit_rate
 from mhub.log.events import EventLog
@@ -324,6 +325,11 @@ class Broker(MultiService):
 
     def open_connections(self) -> int:
         return len(self.net.loop.links)
+
+    def snapshot(self) -> AsyncGenerator[Batch, None] | None:
+        if self.writer is None:
+            return None
+        return self.writer.snapshot()
 
     def settle(self) -> None:
         self.hub.flush()

@@ -139,7 +139,10 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "SCRAM-SHA-256 for MQTT 5.0; made by `mhub scram-user`",
     ),
     "log_type": (("log.level",), "a threshold"),
-    "connection_messages": (("log.level",), '`"warn"` leaves them out'),
+    "connection_messages": (
+        ("log.level",),
+        '`"warn"` leaves them out, with all else that is logged at `info`',
+    ),
     "log_dest": (("log.to", "log.file", "log.syslog"), "`$SYS` has no log"),
     "log_facility": (("log.facility",), "by name"),
     "log_timestamp": ((), "always"),
@@ -147,8 +150,8 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "enable_control_api": ((), "`$CONTROL` is not used; see `mhub cluster` and `[control]`"),
     "retry_interval": ((), "messages are sent again after a reconnect only, as MQTT asks for"),
     "include_dir": ((), "one file; `mhub import` reads all of them into it"),
-    "pid_file": ((), "`twistd --pidfile`"),
-    "user": ((), "`twistd --uid --gid`, or the service manager"),
+    "pid_file": ((), "`mhub run` writes none; `twistd --pidfile`"),
+    "user": ((), "the service manager, or `twistd --uid --gid`"),
 }
 
 

@@ -38,19 +38,19 @@ class PlainPortTests(StrangerCase):
         with self.assertRaises((ssl.SSLError, ConnectionError)):
             self.house.trust().wrap_socket(sock, server_hostname="localhost")
         line = self.logged(name)
-        self.assertIn("does not speak MQTT: a TLS ClientHello", line)
+        self.assertIn("on plain was rejected, it does not speak MQTT: a TLS ClientHello", line)
         self.assertIn(f"secure (mqtts://127.0.0.1:{self.house.tls})", line)
 
     def test_an_http_request(self) -> None:
         data, line = self.send(self.house.tcp, GET)
         self.assertEqual(b"", data)
-        self.assertIn("does not speak MQTT: an HTTP GET request", line)
+        self.assertIn("on plain was rejected, it does not speak MQTT: an HTTP GET request", line)
         self.assertIn(f"web (ws://127.0.0.1:{self.house.ws}/mqtt)", line)
 
     def test_a_websocket_handshake(self) -> None:
         data, line = self.send(self.house.tcp, UPGRADE)
         self.assertEqual(b"", data)
-        self.assertIn("does not speak MQTT: a WebSocket handshake", line)
+        self.assertIn("on plain was rejected, it does not speak MQTT: a WebSocket handshake", line)
         self.assertIn(f"web (ws://127.0.0.1:{self.house.ws}/mqtt)", line)
 
     def test_a_proxy_header(self) -> None:
@@ -61,7 +61,8 @@ class PlainPortTests(StrangerCase):
     def test_garbage(self) -> None:
         data, line = self.send(self.house.tcp, b"\xde\xad\xbe\xef" * 1000)
         self.assertEqual(b"", data)
-        self.assertIn("does not speak MQTT: bytes that are no MQTT CONNECT: de ad be ef", line)
+        self.assertIn("on plain was rejected, it does not speak MQTT: bytes that are no", line)
+        self.assertIn(" MQTT CONNECT: de ad be ef", line)
 
     def test_another_packet_than_connect(self) -> None:
         data, line = self.send(self.house.tcp, packets.pingreq())
@@ -113,7 +114,9 @@ class OtherPortsTests(StrangerCase):
         self.addCleanup(secure.close)
         secure.sendall(GET)
         self.assertEqual(b"", closed_within(secure, AT_ONCE_S))
-        self.assertIn("does not speak MQTT: an HTTP GET request", self.logged(name))
+        self.assertIn(
+            "on secure was rejected, it does not speak MQTT: an HTTP GET request", self.logged(name)
+        )
 
     def test_a_version_that_a_listener_does_not_speak(self) -> None:
         data, line = self.send(self.house.small, packets.connect("c", 4))
