@@ -124,8 +124,8 @@ def _disconnected(event: Event) -> str:
 
 
 def _refused(event: Event) -> str:
-    client = f" ({event.client_id!r})" if event.client_id else ""
-    return f"{event.address}{client} on {event.listener} was refused: {_why(event)}"
+    client = f"; client id {event.client_id!r}" if event.client_id else ""
+    return f"{event.address} on {event.listener} was refused: {_why(event)}{client}"
 
 
 def _rejected(event: Event) -> str:
