@@ -14,7 +14,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
 from twisted.application.service import MultiService
@@ -35,6 +35,7 @@ from mhub.core.events import Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
+from mhub.core.records import Batch
 from mhub.log import logger, set_level
 from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
@@ -314,6 +315,11 @@ class Broker(MultiService):
 
     def open_connections(self) -> int:
         return len(self.net.loop.links)
+
+    def snapshot(self) -> AsyncGenerator[Batch, None] | None:
+        if self.writer is None:
+            return None
+        return self.writer.snapshot()
 
     def settle(self) -> None:
         self.hub.flush()

@@ -287,7 +287,7 @@ class StoreTests(CliCase):
         config = self.file('[store]\nkind = "memory"')
         for what, text in (
             ("check", "which ends with the broker: there is nothing to check"),
-            ("export", "which ends with the broker: there is nothing to export"),
+            ("export", "there is nothing to export, as no broker runs"),
             ("import", "nothing of an import would remain"),
         ):
             argv = [str(self.lines)] if what == "import" else []

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from twisted.trial.unittest import TestCase
 
@@ -43,8 +44,11 @@ class ReferenceTests(TestCase):
 
 class ExampleTests(TestCase):
     def setUp(self) -> None:
-        self.folder = Path(self.mktemp()).absolute()
-        (self.folder / "certs").mkdir(parents=True)
+        # Not below the working directory: the path of a Unix socket may have 107 bytes only.
+        folder = TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "certs").mkdir()
 
     def test_every_example_loads(self) -> None:
         """Without a warning, given the files that it names."""

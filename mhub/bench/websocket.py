@@ -6,20 +6,25 @@ payloads' bytes in their order counts.
 """
 
 import base64
-import hashlib
 import os
 import struct
 
 from mhub.bench.errors import BenchError
+from mhub.wire.websocket import (
+    OP_BINARY,
+    OP_CLOSE,
+    OP_CONTINUATION,
+    OP_PING,
+    OP_PONG,
+    OP_TEXT,
+    accept_key,
+)
 
-_GUID = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _MOST_HEAD = 16384
 
 # A frame of ours must be masked.  The key of zeros leaves the payload as it is: masking guards
 # proxies against scripts in browsers, and here there is neither.  The broker's work is the same.
 _KEY = b"\x00\x00\x00\x00"
-
-_CONTINUATION, _TEXT, _BINARY, _CLOSE, _PING, _PONG = 0, 1, 2, 8, 9, 10
 
 
 class WebSocket:
@@ -36,7 +41,7 @@ class WebSocket:
             "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\n\r\n"
         ).encode()
 
-    def wrap(self, data: bytes | bytearray, opcode: int = _BINARY) -> bytes:
+    def wrap(self, data: bytes | bytearray, opcode: int = OP_BINARY) -> bytes:
         size = len(data)
         if size < 126:
             head = struct.pack(">BB", 0x80 | opcode, 0x80 | size)
@@ -77,15 +82,15 @@ class WebSocket:
 
     def _frame(self, first: int, payload: bytes, payloads: list[bytes]) -> None:
         opcode = first & 15
-        if opcode in (_BINARY, _CONTINUATION):
+        if opcode in (OP_BINARY, OP_CONTINUATION):
             payloads.append(payload)
-        elif opcode == _PING:
-            self.reply += self.wrap(payload, _PONG)
-        elif opcode == _CLOSE:
+        elif opcode == OP_PING:
+            self.reply += self.wrap(payload, OP_PONG)
+        elif opcode == OP_CLOSE:
             code = int.from_bytes(payload[:2], "big")
             text = payload[2:].decode(errors="replace")
             self.closed = f"WebSocket close {code} {text}".rstrip()
-        elif opcode == _TEXT:
+        elif opcode == OP_TEXT:
             raise BenchError("the broker sent a text frame", "MQTT is binary (MQTT-6.0.0-1).")
 
     def _check(self, head: bytes) -> None:
@@ -96,8 +101,7 @@ class WebSocket:
             fields[name.strip().lower()] = value.strip()
         if status.split(" ")[1:2] != ["101"]:
             raise _not_websocket(status.encode("latin-1"))
-        proof = base64.b64encode(hashlib.sha1(self._secret + _GUID).digest()).decode()
-        if fields.get("sec-websocket-accept") != proof:
+        if fields.get("sec-websocket-accept") != accept_key(self._secret).decode():
             raise BenchError("the answer to the WebSocket handshake does not fit the question")
         if fields.get("sec-websocket-protocol") != "mqtt":
             raise BenchError("the server opened a WebSocket, but not for the subprotocol mqtt")

@@ -19,7 +19,7 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
 
 On Twisted:
 
-    link        Perspective Broker between two nodes; login, broker and tls are its parts
+    link        Perspective Broker between two nodes; login, strangers, broker and tls are its parts
     discovery   addresses from a list and from DNS SRV
     hostnames   addresses of host names, from the name servers of the configuration
     service     the node with its clock and its links

@@ -161,14 +161,19 @@ class Broker(PB.Broker):  # type: ignore[misc]
         try:
             self._take(chunk)
         except ProtocolError as error:
-            self._broken(str(error))
+            if not self._deaf:
+                self._broken(str(error))
         except Exception:
             logger("cluster").failure("an error in what reads the links")
             self._broken("an internal error")
 
-    def _broken(self, text: str) -> None:
+    def stop_listening(self) -> None:
+        """Whatever comes from now on is not read."""
         self._deaf = True
         self._pieces.clear()
+
+    def _broken(self, text: str) -> None:
+        self.stop_listening()
         if self.owner is None:
             self.transport.abortConnection()
         else:
@@ -251,6 +256,8 @@ class Broker(PB.Broker):  # type: ignore[misc]
         self.callExpressionReceived(item)
 
     def callExpressionReceived(self, obj: Any) -> None:
+        if self._deaf:
+            return  # what came in the same read
         if self.currentDialect:
             self.expressionReceived(obj)
         elif self.isClient and type(obj) is list and b"pb" in obj:

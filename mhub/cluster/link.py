@@ -8,7 +8,7 @@ text is not lost with the connection.  How a connection ended is logged here, by
 dial that does not come to a link the node hears, and warns (`mhub.cluster.unreachable`).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, Final
@@ -35,6 +35,7 @@ from mhub.cluster.broker import PB, Broker, PlainData
 from mhub.cluster.contract import Ends
 from mhub.cluster.hostnames import Hostnames, NamingReactor
 from mhub.cluster.login import Entrance, ILink, Login
+from mhub.cluster.strangers import Strangers, networks
 from mhub.cluster.tls import LinkTls, TlsFiles, explain, misnamed
 from mhub.config.kinds import join_address
 from mhub.log import logger
@@ -62,7 +63,8 @@ class LinkSettings:
     login_timeout_s: float = 5.0
     max_frame_bytes: int = 320 * 1024 * 1024
     max_strangers: int = 64
-    """How many connections there may be at a time that have not logged in."""
+    max_strangers_per_address: int = 32
+    """How many connections there may be at a time that have not logged in: see `strangers`."""
 
 
 class _State(Enum):
@@ -92,6 +94,7 @@ class Link:
     def __init__(self, links: "Links", broker: Broker, dialled: bool, address: str = "") -> None:
         self.dialled = dialled
         self.address = address
+        self.host = ""  # of who has called
         self.gone: Deferred[None] = Deferred()
         self._links = links
         self._ends = links.ends
@@ -103,6 +106,8 @@ class Link:
         self._parts: list[bytes] = []
         self._joined_bytes = 0
         self._timer: Any = None
+        self.has_spoken = False
+        self.is_held = False
         broker.owner = self
         broker.setNameForLocal(_LINK, self)
 
@@ -153,6 +158,30 @@ class Link:
         """The end, for a reason of which the node has yet to hear."""
         self._end(text, LogLevel.warn)
 
+    def speaks(self) -> None:
+        self.has_spoken = True
+
+    def fail_slowly(self, text: str) -> None:
+        if self._state is not _State.LOGIN:
+            return
+        delay_s, count = self._links.wrong_proof(self)
+        self._stop_timer()
+        self.is_held = True
+        self._broker.stop_listening()  # whatever it would be told for that, it would be told sooner
+        # An address that keeps guessing is logged ever more rarely.
+        level = LogLevel.warn if count & (count - 1) == 0 else LogLevel.debug
+        if count > 1:
+            text = f"{text} ({count} times from this address)"
+        self._timer = self._links.reactor.callLater(delay_s, self._end, text, level)
+
+    def evict(self) -> None:
+        """At once: what lingers would be one more for each that comes."""
+        if self._state is _State.LOGIN:
+            self._state = _State.OVER
+            self._log.debug("no link with {peer}: its place was needed", peer=self._peer)
+            self._stop_timer()
+            self._broker.transport.abortConnection()
+
     # To the other side, through the Broker.
 
     def remote_begin(self) -> None:
@@ -192,6 +221,7 @@ class Link:
     def connected(self) -> None:
         """Somebody has called; of those whom we call, `Links` hears first."""
         where = self._broker.transport.getPeer()
+        self.host = where.host
         self.address = self._peer = join_address(where.host, where.port)
         if self._links.make_room(self):
             self.start()
@@ -233,7 +263,7 @@ class Link:
     def _open(self) -> None:
         self._state = _State.OPEN
         self._stop_timer()
-        self._links.welcome(self)
+        self._links.welcome(self, self._broker.transport.getPeer().host)
         self._log.info("link with {peer}", peer=self._peer)
         self._tell(self._ends.opened, self, self._hello)
 
@@ -310,7 +340,12 @@ class Links:
         self._login = Login(settings.secret)
         self._port: Any = None
         self._links: set[Link] = set()
-        self._strangers: set[Link] = set()
+        # The answer to a wrong proof must not come later than the other side would wait for it.
+        longest_s = 0.8 * settings.login_timeout_s
+        self.strangers = Strangers(
+            settings.max_strangers, settings.max_strangers_per_address, longest_s
+        )
+        self.listed: Callable[[], Iterable[str]] = lambda: ()  # addresses where nodes may be
         self._dials: set[Deferred[None]] = set()
         self._crowded = False
         self._stopped = False
@@ -395,30 +430,43 @@ class Links:
         return Entrance(self._login, Link(self, broker, False))
 
     def make_room(self, link: Link) -> bool:
-        """Whether one more stranger may come."""
-        if self._stopped or len(self._strangers) >= self.settings.max_strangers:
-            if not self._crowded:
-                self._crowded = True
-                self.log.warn(
-                    "{count} connections have not logged in: {address} is turned away, and so are "
-                    "others until these have gone",
-                    count=len(self._strangers),
-                    address=link.address,
-                )
+        """Whether one more stranger may come, if need be in the place of another one."""
+        if self._stopped:
+            return False
+        self.strangers.listed = networks(_host(each) for each in self.listed())
+        victims = self.strangers.comes(link, link.host, self.reactor.seconds())
+        if victims != [] and not self._crowded:
+            self._crowded = True
+            self.log.warn(
+                "{count} connections to the peer port have not logged in: the oldest are closed for"
+                " new ones, as that of {address}; is that port open to others than nodes?",
+                count=len(self.strangers),
+                address=link.address,
+            )
+        if victims is None:
             return False
         self._links.add(link)
-        self._strangers.add(link)
+        for victim in victims:
+            assert isinstance(victim, Link)
+            victim.evict()
         return True
 
-    def welcome(self, link: Link) -> None:
+    def welcome(self, link: Link, host: str) -> None:
         """It has logged in."""
-        self._strangers.discard(link)
-        self._crowded = self._crowded and bool(self._strangers)
+        self.strangers.met(host)
+        self._leave(link)
+
+    def wrong_proof(self, link: Link) -> tuple[float, int]:
+        return self.strangers.fails(link.host, self.reactor.seconds())
 
     def forget(self, link: Link) -> None:
         """It has gone."""
-        self.welcome(link)
+        self._leave(link)
         self._links.discard(link)
+
+    def _leave(self, link: Link) -> None:
+        self.strangers.leaves(link)
+        self._crowded = self._crowded and len(self.strangers) > 0
 
 
 def split_address(address: str) -> tuple[str, int]:
@@ -431,6 +479,13 @@ def split_address(address: str) -> tuple[str, int]:
     if not host or not port.isdecimal() or not 0 < int(port) < 65536:
         raise ValueError(f"{_clean(address)!r} is not host:port")
     return host, int(port)
+
+
+def _host(address: str) -> str:
+    try:
+        return split_address(address)[0]
+    except ValueError:
+        return ""
 
 
 def _clean(text: str) -> str:

@@ -9,7 +9,7 @@ others can reach into the network, TLS has to.
 import hmac
 import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final, Protocol
 
 from twisted.cred.checkers import ICredentialsChecker
@@ -49,15 +49,21 @@ class Party(Protocol):
     def fail(self, text: str) -> None:
         """There will be no link; the other side is told the text."""
 
+    def speaks(self) -> None:
+        """The other side has begun to log in."""
+
+    def fail_slowly(self, text: str) -> None:
+        """The same, but the other side has to wait for it: it may be guessing."""
+
 
 @dataclass(frozen=True)
 class Transcript:
-    """All that was said before the proofs, which the proofs are about."""
+    """All that was said before a proof, which the proof is about."""
 
     dialler_nonce: bytes
     listener_nonce: bytes
     dialler_hello: bytes
-    listener_hello: bytes
+    listener_hello: bytes = b""  # not said before the dialler's proof
 
     def proof(self, role: bytes, secret: bytes) -> bytes:
         fields = (
@@ -122,10 +128,10 @@ class Login:
     """Both sides of the exchange.  It stays as it is from version to version, so that nodes that
     do not understand each other can say so: what may change is within the hellos and after `begin`.
 
-        dialler  -> root.challenge(nonce, hello)    32 fresh bytes; Ends.hello(), at most 30 KiB
-        listener -> (nonce, hello)              the same of the other side
-        dialler  -> root.prove(proof)
-        listener -> (proof)                     if that of the dialler is right and it is welcome
+        dialler  -> root.challenge(nonce)           32 fresh bytes
+        listener -> (nonce)                     the same of the other side
+        dialler  -> root.prove(proof, hello)        Ends.hello(), at most 30 KiB
+        listener -> (proof, hello)              if that of the dialler is right and it is welcome
         dialler  -> link.begin()                if that of the listener is right and it is welcome
 
         either   -> link.close(text)            at any time, instead of the next step
@@ -133,10 +139,11 @@ class Login:
         proof = HMAC-SHA256(secret, fields), the fields each with their length before them in four
                 bytes, high byte first: LABEL, the role of the one who proves ("dialler" or
                 "listener"), nonce of the dialler, nonce of the listener, hello of the dialler,
-                hello of the listener
+                hello of the listener (empty in the dialler's proof)
 
     The dialler proves itself first: anyone can call a listener, and would get from it something
-    to try secrets against.
+    to try secrets against.  So a stranger is not told which cluster and node it has reached.  And
+    it waits for the answer to a wrong proof (`mhub.cluster.strangers`).
     """
 
     def __init__(self, secret: bytes) -> None:
@@ -150,14 +157,15 @@ class Login:
         """The dialler's side; `root` is the listener's Entrance."""
         try:
             nonce, hello = secrets.token_bytes(_NONCE_BYTES), party.hello()
-            match await root.callRemote("challenge", nonce, hello):
-                case (bytes(theirs), bytes(their_hello)) if len(theirs) == _NONCE_BYTES:
-                    transcript = Transcript(nonce, theirs, hello, their_hello)
+            match await root.callRemote("challenge", nonce):
+                case (bytes(theirs),) if len(theirs) == _NONCE_BYTES:
+                    transcript = Transcript(nonce, theirs, hello)
                 case _:
                     return party.fail("an answer to challenge() that is none")
-            party.met(their_hello)
-            match await root.callRemote("prove", transcript.proof(DIALLER, self._secret)):
-                case (bytes(shown),):
+            match await root.callRemote("prove", transcript.proof(DIALLER, self._secret), hello):
+                case (bytes(shown), bytes(their_hello)):
+                    party.met(their_hello)
+                    transcript = replace(transcript, listener_hello=their_hello)
                     if await self.admit(Proof(transcript, LISTENER, shown), party):
                         party.begin()
                 case _:
@@ -171,14 +179,21 @@ class Login:
         """Whether the party may come in; if not, it was told why."""
         try:
             await self._portal.login(proof, party, ILink)
-        except (UnauthorizedLogin, LoginDenied) as error:
+        except UnauthorizedLogin as error:
+            if proof.role == DIALLER:
+                party.fail_slowly(str(error))
+            else:
+                party.fail(str(error))
+            return False
+        except LoginDenied as error:
             party.fail(str(error))
             return False
         party.trust()
         return True
 
-    def answer(self, transcript: Transcript) -> tuple[bytes]:
-        return (transcript.proof(LISTENER, self._secret),)
+    def answer(self, transcript: Transcript, hello: bytes) -> tuple[bytes, bytes]:
+        said = replace(transcript, listener_hello=hello)
+        return said.proof(LISTENER, self._secret), hello
 
 
 def stumbled(party: Party) -> None:
@@ -191,36 +206,36 @@ class Entrance:
     """The listener's side: all that a stranger can call."""
 
     calls: ClassVar[dict[bytes, tuple[type, ...]]] = {
-        b"challenge": (bytes, bytes),
-        b"prove": (bytes,),
+        b"challenge": (bytes,),
+        b"prove": (bytes, bytes),
     }
 
     def __init__(self, login: Login, party: Party) -> None:
         self._login = login
         self._party = party
-        self._transcript: Transcript | None = None
+        self._nonces: tuple[bytes, bytes] | None = None
         self._used = False
 
-    def remote_challenge(self, nonce: bytes, hello: bytes) -> tuple[bytes, bytes]:
-        if self._used or self._transcript is not None or len(nonce) != _NONCE_BYTES:
+    def remote_challenge(self, nonce: bytes) -> tuple[bytes]:
+        if self._used or self._nonces is not None or len(nonce) != _NONCE_BYTES:
             raise pb.ProtocolError("a challenge that is not one")
-        party = self._party
-        transcript = Transcript(nonce, secrets.token_bytes(_NONCE_BYTES), hello, party.hello())
-        self._transcript = transcript
-        party.met(hello)
-        return transcript.listener_nonce, transcript.listener_hello
+        self._party.speaks()
+        ours = secrets.token_bytes(_NONCE_BYTES)
+        self._nonces = nonce, ours
+        return (ours,)
 
-    def remote_prove(self, shown: bytes) -> Deferred[tuple[bytes, ...]]:
-        transcript, self._transcript = self._transcript, None
-        if transcript is None:
+    def remote_prove(self, shown: bytes, hello: bytes) -> Deferred[tuple[bytes, ...]]:
+        nonces, self._nonces = self._nonces, None
+        if nonces is None:
             raise pb.ProtocolError("a proof without a challenge")
         self._used = True
-        return Deferred.fromCoroutine(self._prove(transcript, shown))
+        self._party.met(hello)
+        return Deferred.fromCoroutine(self._prove(Transcript(*nonces, hello), shown))
 
     async def _prove(self, transcript: Transcript, shown: bytes) -> tuple[bytes, ...]:
         try:
             if await self._login.admit(Proof(transcript, DIALLER, shown), self._party):
-                return self._login.answer(transcript)
+                return self._login.answer(transcript, self._party.hello())
         except Exception:
             stumbled(self._party)
         return ()

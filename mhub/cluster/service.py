@@ -83,6 +83,7 @@ class ClusterService(Service):
             self._links = self._make_links(host)
         except (OSError, ValueError, TlsError) as error:
             raise ClusterError(f"[cluster]: {error}") from error
+        self._links.listed = self.node.addresses
         self._peers = Peers(
             hub,
             settings.node,
@@ -115,7 +116,15 @@ class ClusterService(Service):
         secret = settings.read_secret().encode("utf-8")
         tls = settings.tls
         files = TlsFiles(tls.certificate, tls.key, tls.ca) if tls is not None else None
-        link_settings = LinkSettings(settings.host, settings.port, secret, files)
+        link_settings = LinkSettings(
+            settings.host,
+            settings.port,
+            secret,
+            files,
+            login_timeout_s=settings.login_timeout_s,
+            max_strangers=settings.max_strangers,
+            max_strangers_per_address=settings.max_strangers_per_address,
+        )
         names = None
         if settings.dns:
             servers = [split_address(address) for address in settings.dns]
@@ -260,6 +269,12 @@ class ClusterService(Service):
             "refused": self._hub.require_peers().counters().refused,
             "sessions": self.node.migration.outlook.numbers(),
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
+            "strangers": {
+                "now": len(self._links.strangers),
+                "evicted": self._links.strangers.evicted,
+                "turned_away": self._links.strangers.turned_away,
+                "wrong_secrets": self._links.strangers.wrong_proofs,
+            },
             "unreachable": [_describe_dial(each, now) for each in self.node.unreachable()],
         }
 

@@ -197,6 +197,22 @@ class ClusterSettings:
     retry_max_s: float = setting(
         Seconds(0.01, 3600), 15.0, "The longest wait before a peer is dialled again."
     )
+    login_timeout_s: float = setting(
+        Seconds(0.1, 3600), 5.0, "How long a connection to the port for peers may take to log in."
+    )
+    max_strangers: int = setting(
+        Integer(1),
+        64,
+        "How many connections to the port for peers there may be at a time that have not logged in,"
+        " of addresses where no node is known to be. When there are more, the one that has been"
+        " silent for the longest time is closed, and counted. Addresses of nodes that have logged"
+        " in before, and IP addresses in `peers`, are not among them.",
+    )
+    max_strangers_per_address: int = setting(
+        Integer(1),
+        32,
+        "How many of these one address may have, known or not; an IPv6 network of 64 bits is one.",
+    )
     tombstone_s: float = setting(
         Seconds(1, TEN_YEARS),
         DAY,

@@ -125,7 +125,8 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     ),
     "connect_timeout_s": Key(
         Seconds(0.1, 3600),
-        "How long a connection may take until its CONNECT is complete, TLS and WebSocket included.",
+        "How long a connection may take until its CONNECT is complete, TLS and WebSocket included;"
+        " it counts from when the broker has accepted it.",
     ),
     "authentication_timeout_s": Key(
         Seconds(0.1, 3600),

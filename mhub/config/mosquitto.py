@@ -139,16 +139,19 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         "SCRAM-SHA-256 for MQTT 5.0; made by `mhub scram-user`",
     ),
     "log_type": (("log.level",), "a threshold"),
-    "connection_messages": (("log.level",), '`"warn"` leaves them out'),
-    "log_dest": ((), "`twistd --logfile` or `--syslog`; `twistd -n` writes to the terminal"),
+    "connection_messages": (
+        ("log.level",),
+        '`"warn"` leaves them out, with all else that is logged at `info`',
+    ),
+    "log_dest": ((), "`mhub run` writes to standard output; `twistd --logfile` or `--syslog`"),
     "log_facility": ((), "`twistd --syslog --prefix NAME`"),
     "log_timestamp": ((), "always"),
     "log_timestamp_format": ((), "ISO 8601"),
     "enable_control_api": ((), "`$CONTROL` is not used; see `mhub cluster` and `[control]`"),
     "retry_interval": ((), "messages are sent again after a reconnect only, as MQTT asks for"),
     "include_dir": ((), "one file; `mhub import` reads all of them into it"),
-    "pid_file": ((), "`twistd --pidfile`"),
-    "user": ((), "`twistd --uid --gid`, or the service manager"),
+    "pid_file": ((), "`mhub run` writes none; `twistd --pidfile`"),
+    "user": ((), "the service manager, or `twistd --uid --gid`"),
 }
 
 

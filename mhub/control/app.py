@@ -90,6 +90,10 @@ class ControlApp:
             self._answer(request), self._operations.kick, client_id=str, delete_session=False
         )
 
+    @app.route("/store-export", methods=METHODS)
+    def store_export(self, request: IRequest) -> Deferred[None]:
+        return self._serve(self._answer(request), self._operations.store_export)
+
     @app.route("/cluster-status", methods=METHODS)
     def cluster_status(self, request: IRequest) -> Deferred[None]:
         return self._serve(self._answer(request), self._operations.cluster_status)

@@ -143,7 +143,8 @@ def _taken_over(event: Event) -> str:
 
 
 def _kicked(event: Event) -> str:
-    return f"{event.client_id!r} from {event.address}: {event.text}"
+    where = f" from {event.address}" if event.address else ""  # it may not be connected
+    return f"{event.client_id!r}{where}: {event.text}"
 
 
 def _session_expired(event: Event) -> str:

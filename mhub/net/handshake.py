@@ -11,8 +11,6 @@ words what this port is for.
 """
 
 import binascii
-import hashlib
-from base64 import b64encode
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
@@ -21,11 +19,11 @@ from typing import Final
 import h11
 
 from mhub.net import sniff
+from mhub.wire.websocket import accept_key
 
 SUBPROTOCOLS: Final = ("mqtt", "mqttv3.1")
 """In the order of preference; the second is what clients of MQTT 3.1 ask for."""
 
-_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _REASONS: Final = {
     400: "Bad Request",
     403: "Forbidden",
@@ -220,12 +218,10 @@ def _choose(offer: str) -> str:
 
 
 def _switch(key: str, subprotocol: str) -> bytes:
-    # SHA-1 is what RFC 6455 prescribes; nothing secret depends on it.
-    digest = hashlib.sha1(key.encode("ascii") + _GUID, usedforsecurity=False).digest()
     return (
         b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
         b"Sec-WebSocket-Accept: %b\r\nSec-WebSocket-Protocol: %b\r\n\r\n"
-    ) % (b64encode(digest), subprotocol.encode("ascii"))
+    ) % (accept_key(key.encode("ascii")), subprotocol.encode("ascii"))
 
 
 def _show(value: str) -> str:

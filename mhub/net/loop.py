@@ -30,6 +30,9 @@ UNREAD: Final = 64 * 1024
 """Bytes that a peer has not read yet, while layers answer it; beyond, nothing is read from it."""
 LINGER_S: Final = 2.0
 """How long a peer may take to hear our last words and close."""
+HANDSHAKES: Final = 4
+HANDSHAKES_S: Final = 0.005
+"""So many connections without a CONNECT are served, then again as many, for so long in a turn."""
 ACCEPT_PAUSE_S: Final = 1.0
 """How long nobody is accepted after the system refused (too many open files)."""
 
@@ -410,15 +413,30 @@ class Loop:
             self.hub.crash(link.connection, error)
             link._lost("an internal error")
 
-    def _special(self, fd: int, now: float) -> None:
-        """A descriptor that is no link: a listener, those without a CONNECT, or the reactor's."""
-        if fd == self.handshaking.fileno():
-            for new_fd, mask in self.handshaking.poll(0, self.accepts_per_turn):
-                link = self.links.get(new_fd)
+    def _shake_hands(self, now: float) -> None:
+        """Serve some that have not sent their CONNECT: not many, and not for long.
+
+        A handshake of TLS takes from a fraction of a millisecond to several of them.  Meanwhile
+        nobody else is served, and nobody is accepted: their time would begin later.
+        """
+        left = self.accepts_per_turn
+        until = self.clock() + HANDSHAKES_S
+        while left > 0:
+            events: list[tuple[int, int]] = self.handshaking.poll(0, min(left, HANDSHAKES))
+            for fd, mask in events:
+                link = self.links.get(fd)
                 if link is not None:
                     self._serve_link(link, mask, now)
                     if link.fd >= 0 and link.connection.state != NEW and not link.closing:
                         link.grow_up()
+            if len(events) < HANDSHAKES or self.clock() >= until:
+                return
+            left -= HANDSHAKES
+
+    def _special(self, fd: int, now: float) -> None:
+        """A descriptor that is no link: a listener, those without a CONNECT, or the reactor's."""
+        if fd == self.handshaking.fileno():
+            self._shake_hands(now)
             return
         acceptor = self.acceptors.get(fd)
         if acceptor is None:

@@ -4,9 +4,11 @@ Times of day are seconds of the Unix epoch, durations are seconds, sizes are byt
 there is nothing to tell, as of the address of a client that is not connected.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
+
+from mhub.core.records import Batch
 
 Say = Callable[[str], None]
 """Tells the caller how far a long operation has come."""
@@ -192,6 +194,9 @@ class Surroundings(Protocol):
     def listeners(self) -> list[ListenerStatus]: ...
 
     def open_connections(self) -> int: ...
+
+    def snapshot(self) -> AsyncGenerator[Batch, None] | None:
+        """What the store has, of one moment, as Store.pages(); None: there is no store."""
 
     def settle(self) -> None:
         """End a turn that no socket began: write and store what has come of it."""

@@ -2,10 +2,13 @@
 
 import os
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
+from typing import Final
 
 from mhub import __version__, build
 from mhub.core.hub import Hub
+from mhub.core.records import Batch
 from mhub.core.session import Session
 from mhub.operations import clients
 from mhub.operations.clients import MOST, Moment, Wanted
@@ -27,6 +30,12 @@ from mhub.operations.contract import (
     Surroundings,
 )
 from mhub.operations.slices import Slices
+from mhub.operations.snapshot import hub_pages
+from mhub.store.contract import StoreError
+from mhub.store.jsonl import HEADER, records, to_line
+
+PORTION: Final = 25
+"""Lines of an export that are made between two looks at the clock."""
 
 
 class Operations:
@@ -158,6 +167,33 @@ class Operations:
 
     def _moment(self) -> Moment:
         return Moment(self._clock(), time.time())
+
+    # The store
+
+    async def store_export(self) -> AsyncGenerator[bytes, None]:
+        """The lines of an export, some at a time: sessions and what is retained, of one moment.
+
+        Of a broker without a store each session is of one moment, and not all of the same.
+        """
+        slices = Slices(self._clock, self._pause)
+        pages: AsyncGenerator[Batch, None] | None = self._around.snapshot()
+        if pages is None:
+            pages = hub_pages(self._hub, time.time() - self._clock(), slices)
+        yield HEADER
+        try:
+            async with aclosing(pages):
+                async for batch in pages:
+                    lines = []
+                    for kind, values in records(batch):
+                        lines.append(to_line(kind, values))
+                        if len(lines) == PORTION:
+                            yield b"".join(lines)
+                            lines = []
+                            await slices.breathe()
+                    yield b"".join(lines)
+                    await slices.breathe()
+        except StoreError as error:
+            raise OperationError(str(error)) from error
 
     # The cluster
 

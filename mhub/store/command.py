@@ -1,5 +1,8 @@
 """`mhub store check|export|import`: look into a store, and move it, while no broker uses it.
 
+Only an export can be made of a store in use: of a SQLite file by a read transaction, of everything
+else by the broker itself, which is asked through its control socket.
+
 A file to import is checked as a whole before the reactor starts; what follows is a coroutine, which
 a signal cancels, so that files and connections are closed in any case.
 """
@@ -20,7 +23,7 @@ from twisted.internet.defer import CancelledError, Deferred
 
 from mhub.config import ConfigError, Settings, load
 from mhub.config.settings import StoreSettings
-from mhub.store.contract import Store, StoreError
+from mhub.store.contract import Store, StoreError, StoreInUse
 from mhub.store.jsonl import HEADER, BadLine, Survey, batches, records, to_line
 from mhub.store.make import make_store
 
@@ -45,6 +48,8 @@ def main(argv: list[str]) -> int:
     args = _parser().parse_args(argv)
     try:
         settings = load(args.config)
+        if args.what == "export" and _export_running(settings, args):
+            return OK
         _refuse(settings.store, args.what)
         if args.what == "check":
             return drive(lambda reactor: check(make_store(settings, reactor), sys.stdout))
@@ -152,16 +157,56 @@ def describe(counts: Counts) -> str:
     return ", ".join(parts) or "nothing in it"
 
 
+def _export_running(settings: Settings, args: Namespace) -> bool:
+    """Let a running broker export what it has, unless it is in a file; whether one did."""
+    control = settings.control.path
+    if settings.store.kind == "sqlite" or not control:
+        return False
+    from mhub.control.client import NoBroker, call
+    from mhub.control.contract import ControlError
+
+    counts: Counts = Counter()
+    progress = Progress(sys.stderr)
+    try:
+        call(control, "status")  # whether there is one, before a file is made
+        with _replaced(args.output) as file, progress:
+
+            def take(line: bytes) -> None:
+                file.write(line)
+                counts[line[:24].split(b'"')[3].decode()] += 1
+                if counts.total() % 1000 == 0:
+                    progress.show(counts.total())
+
+            call(control, "store-export", data=take)
+            file.flush()
+    except NoBroker:
+        return False
+    except ControlError as error:
+        raise StoreError(str(error)) from None
+    _say_exported(f"the broker at {control}", args.output, counts)
+    return True
+
+
+def _say_exported(source: str, output: str, counts: Counts) -> None:
+    target = f" to {output}" if output else ""
+    # Not to stdout, which may be the export.
+    print(f"exported from {source}{target}: {describe(counts)}", file=sys.stderr)
+
+
 def _export(settings: Settings, args: Namespace) -> int:
     progress = Progress(sys.stderr)
 
     async def work(reactor: Any) -> int:
         store = make_store(settings, reactor)
         with _replaced(args.output) as file, progress:
-            counts = await export_to(file, store, progress)
-        target = f" to {args.output}" if args.output else ""
-        # Not to stdout, which may be the export.
-        print(f"exported from {store.name}{target}: {describe(counts)}", file=sys.stderr)
+            try:
+                counts = await export_to(file, store, progress)
+            except StoreInUse:  # nothing is written yet: the broker's file is read beside it
+                from mhub.store.sqlite_snapshot import SqliteSnapshot
+
+                store = SqliteSnapshot(reactor, settings.store.path)
+                counts = await export_to(file, store, progress)
+        _say_exported(store.name, args.output, counts)
         return OK
 
     return drive(work)
@@ -188,6 +233,7 @@ def _refuse(store: StoreSettings, what: str) -> None:
     if store.kind == "memory":
         raise StoreError(
             f'store.kind is "memory", which ends with the broker: there is nothing to {what}'
+            + (", as no broker runs" if what == "export" else "")
             if what != "import"
             else 'store.kind is "memory": nothing of an import would remain'
         )
@@ -240,8 +286,8 @@ def _seekable(path: str) -> Iterator[BinaryIO]:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="mhub store",
-        description="Look into the store of a broker that does not run, or move it to another"
-        " place or kind.",
+        description="Look into the store of a broker, or move it to another place or kind. For an"
+        " export the broker may run, for the others not.",
     )
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     for what, text in (

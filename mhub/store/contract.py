@@ -3,12 +3,13 @@
 A store holds sessions, their subscriptions and messages, retained messages and notes, as the
 records of `mhub.core.records`.  It is changed by whole batches only.  Calls come one after the
 other, never two at a time, but for load(), which may come while a commit() is under way and then
-sees what was stored before that commit or after it.
+sees what was stored before that commit or after it, and for snapshot(), during which all else may
+come.
 
 A `SharedStore` can do more, which the nodes of a cluster need to take over from each other.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Protocol
 
 from mhub.core.records import HEAD, HEAD_SIZE, Batch, Contents, Row, SessionRecord
@@ -20,6 +21,10 @@ class StoreError(Exception):
 
 class StoreBroken(StoreError):
     """It will not work: a corrupt file, a newer schema, a wrong password.  Nothing was changed."""
+
+
+class StoreInUse(StoreBroken):
+    """A broker uses it, and nobody else can as long as that runs."""
 
 
 class StoreTaken(StoreBroken):
@@ -75,6 +80,9 @@ class Store(Protocol):
 
         Also to the same last_mid and last_sid, by a message with refs 0 and an `ended` session.
         """
+
+    def snapshot(self) -> AsyncGenerator[Batch, None]:
+        """As pages(), but all of one moment, and while commits go on."""
 
     async def check(self) -> list[str]:
         """What is wrong with the contents, as far as that can be told: a line for each; or none."""

@@ -5,7 +5,7 @@ that ends and starts again within one process.  The hub goes on changing its rec
 is kept is a copy.  `failing` makes it refuse, as a full disk would.
 """
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
 from itertools import islice
 from typing import Final, TypeVar
 
@@ -147,6 +147,10 @@ class MemoryStore:
         for notes in _portions(self.notes.items()):
             batch = Batch(number := number + 1)
             batch.notes = dict(notes)
+            yield batch
+
+    async def snapshot(self) -> AsyncGenerator[Batch, None]:
+        for batch in [batch async for batch in self.pages()]:
             yield batch
 
     async def check(self) -> list[str]:

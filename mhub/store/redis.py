@@ -31,12 +31,12 @@ Safe is what the server calls safe: see `appendonly` and `appendfsync` of Redis.
 lost everything refuses batches until the broker starts again.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from dataclasses import replace
 from secrets import token_hex
 from typing import Any, Final
 
-from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.defer import CancelledError, Deferred, DeferredLock
 
 from mhub.core.records import Batch, Contents, MessageRecord, Row, StoredSession
 from mhub.store import redis_lua as lua
@@ -46,6 +46,7 @@ from mhub.store.redis_lease import RedisLease
 from mhub.store.redis_link import RedisLink, RedisOptions
 from mhub.store.redis_reader import PAGE, PAGE_BYTES, RedisReader
 from mhub.store.redis_records import grows, refs_of, sections, sids
+from mhub.store.redis_snapshot import RedisSnapshot
 
 __all__ = ["RedisOptions", "RedisStore"]
 
@@ -72,6 +73,8 @@ class RedisStore:
         self._number = 0  # of the last batch
         self._unsure: Batch | None = None  # the one that failed last
         self._sweeping: Deferred[None] | None = None
+        self._changing = DeferredLock()  # held while a batch is applied
+        self._snapshot: RedisSnapshot | None = None
         self._clock_offset_s = 0.0  # from the caller's clock to the server's
 
     def beside(self, node: str, by: str, taken: Callable[[StoreTaken], None]) -> "RedisStore":
@@ -110,6 +113,15 @@ class RedisStore:
         return contents
 
     async def commit(self, batch: Batch) -> None:
+        await self._changing.acquire()
+        try:
+            if self._snapshot is not None:
+                await self._snapshot.before(batch)
+            await self._commit(batch)
+        finally:
+            self._changing.release()
+
+    async def _commit(self, batch: Batch) -> None:
         if batch is not self._unsure:
             self._number += 1
             self._unsure = batch
@@ -175,6 +187,22 @@ class RedisStore:
             batch = Batch(number := number + 1)
             batch.notes = {name.decode(): text.decode() for name, text in notes.items()}
             yield batch
+
+    async def snapshot(self) -> AsyncGenerator[Batch, None]:
+        """As pages(), but all of one moment, while commits go on; one at a time."""
+        if self._snapshot is not None:
+            raise StoreError(f"{self.name}: it is being exported already; try again later")
+        snapshot = self._snapshot = RedisSnapshot(self._reader, self._changing)
+        try:
+            await self._changing.acquire()
+            try:
+                await snapshot.begin()
+            finally:
+                self._changing.release()
+            async for batch in snapshot.pages():
+                yield batch
+        finally:
+            self._snapshot = None
 
     async def check(self) -> list[str]:
         await self._sweep()

@@ -525,6 +525,20 @@ return table.concat(out)
 """
 )
 
+FIELDS: Final = (
+    _COMMON
+    + """
+-- prefix, name of a hash, fields.  Those that are there, with their values.
+local out = {}
+for n = 3, #ARGV do
+  local field = ARGV[n]
+  local value = call('HGET', P..ARGV[2], field)
+  if value then out[#out + 1] = pack('<I4c0I4c0', #field, field, #value, value) end
+end
+return table.concat(out)
+"""
+)
+
 SCAN: Final = (
     _COMMON
     + """

@@ -100,6 +100,15 @@ class RedisReader:
             if cursor == b"0":
                 return
 
+    async def fields(self, name: bytes, fields: list[bytes]) -> dict[bytes, bytes]:
+        """Those fields of a hash that there are."""
+        answer = Answer(await self._link.run(lua.FIELDS, name, *fields))
+        found = {}
+        while answer.more():
+            field = answer.text()
+            found[field] = answer.text()
+        return found
+
     async def notes(self) -> dict[str, str]:
         notes = {}
         async for portion in self.hash(b"notes"):

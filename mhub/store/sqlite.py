@@ -12,7 +12,7 @@ sqlite_errors      errors as what a person can do about them
 """
 
 import os
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred
@@ -79,6 +79,18 @@ class SqliteStore:
                     add(batch, row)
                 key = rows[-1][: len(start)]
                 yield batch
+
+    async def snapshot(self) -> AsyncGenerator[Batch, None]:
+        from mhub.store.sqlite_snapshot import SqliteSnapshot
+
+        # With a thread and a connection of its own.
+        snapshot = SqliteSnapshot(self._reactor, self._database.path)
+        try:
+            await snapshot.open(0.0)
+            async for batch in snapshot.pages():
+                yield batch
+        finally:
+            await snapshot.close()
 
     async def check(self) -> list[str]:
         return await self._call(self._database.check)

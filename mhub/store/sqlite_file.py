@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from mhub.core.records import SCHEMA
-from mhub.store.contract import StoreBroken
+from mhub.store.contract import StoreBroken, StoreInUse
 
 APPLICATION_ID: Final = 0x6D687562
 """The letters mhub."""
@@ -35,7 +35,7 @@ def locked(path: str) -> int:
     except BlockingIOError:
         holder = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
         os.close(lock)
-        raise StoreBroken(f"{path}: in use by {holder}; two brokers cannot have one file") from None
+        raise StoreInUse(f"{path}: in use by {holder}; two brokers cannot have one file") from None
     except BaseException:
         os.close(lock)
         raise

@@ -9,7 +9,7 @@ A failure is an event of the hub (the first one, each one for another reason, th
 and shows in `$SYS/broker/store/state` and in the hub's counters.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -175,6 +175,10 @@ class StoreWriter:
             self._hub.events.store_recovered(self._clock() - self._failing_since)
             self._failing_since = 0.0
             self._hub.storage.state = "ok"
+
+    def snapshot(self) -> AsyncGenerator[Batch, None]:
+        """What the store has, of one moment, while all goes on."""
+        return self._store.snapshot()
 
     # The end
 

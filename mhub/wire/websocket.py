@@ -10,6 +10,8 @@ gathered into blocks of a few KiB first, so that its overhead is paid once a blo
 stays in the cache.  `docs/performance.md` has the figures.
 """
 
+import base64
+import hashlib
 from typing import Final
 
 OP_CONTINUATION: Final = 0x0
@@ -31,6 +33,7 @@ INTERNAL_ERROR: Final = 1011
 LARGEST_FRAME: Final = 0x7FFFFFFFFFFFFFFF
 """RFC 6455, 5.2: the most significant bit of a 64-bit length must be 0."""
 
+_GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 _LARGEST_CONTROL: Final = 125
 _BLOCK: Final = 4096
 
@@ -237,6 +240,12 @@ class Framer:
         # A character cut in half would make the frame itself invalid.
         reason = reason.decode("utf-8", "ignore").encode()
         return _frame(OP_CLOSE, code.to_bytes(2, "big") + reason)
+
+
+def accept_key(key: bytes) -> bytes:
+    """What a server answers a client's Sec-WebSocket-Key with (RFC 6455, 4.2.2)."""
+    # SHA-1 is what it prescribes; nothing secret depends on it.
+    return base64.b64encode(hashlib.sha1(key + _GUID, usedforsecurity=False).digest())
 
 
 def _frame(opcode: int, payload: bytes) -> bytes:

@@ -7,20 +7,11 @@ from mhub.bench.load.packets import (
     IDS,
     PublishFrames,
     connect,
-    remaining_length,
     subscribe,
 )
 
 
 class PacketTests(TestCase):
-    def test_remaining_length_at_its_steps(self) -> None:
-        vectors = {
-            0: "00", 127: "7f", 128: "8001", 16383: "ff7f", 16384: "808001",
-            2097151: "ffff7f", 2097152: "80808001", 268435455: "ffffff7f",
-        }  # fmt: skip
-        for size, expected in vectors.items():
-            self.assertEqual(remaining_length(size).hex(), expected)
-
     def test_connect(self) -> None:
         expected = b"\x10\x0e\x00\x04MQTT\x04\x02\x00\x3c\x00\x02id"
         self.assertEqual(connect("id", 4, 60, None, None), expected)

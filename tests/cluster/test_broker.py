@@ -70,23 +70,23 @@ COMMANDS: dict[str, Any] = {
     "a number": 7,
     "a string": b"message",
     "too little": [b"message", 1],
-    "too much": [*call(b"root", b"challenge", NONCE, b""), 1],
-    "keywords": call(b"root", b"challenge", NONCE, b"", keywords=[[b"nonce", NONCE]]),
+    "too much": [*call(b"root", b"challenge", NONCE), 1],
+    "keywords": call(b"root", b"challenge", NONCE, keywords=[[b"nonce", NONCE]]),
     "no tuple": [b"message", 1, b"root", b"challenge", 1, b"tuple", [b"dictionary"]],
 }
 
 CALLS: dict[str, Any] = {
-    "of nobody": call(b"nobody", b"challenge", NONCE, b""),
-    "of a number": call(1, b"challenge", NONCE, b""),
+    "of nobody": call(b"nobody", b"challenge", NONCE),
+    "of a number": call(1, b"challenge", NONCE),
     "of a method that is none": call(b"root", b"nothing"),
     "of a method inside": call(b"root", b"_prove", b"", b""),
     "of one with a dunder": call(b"link", b"__init__"),
     "of one that is not text": call(b"root", b"\xff\xfe"),
-    "with too few arguments": call(b"root", b"challenge", NONCE),
-    "with too many": call(b"root", b"challenge", NONCE, b"", b""),
-    "with others": call(b"root", b"challenge", NONCE, 7),
-    "with a short nonce": call(b"root", b"challenge", NONCE[1:], b""),
-    "of prove, first": call(b"root", b"prove", bytes(32)),
+    "with too few arguments": call(b"root", b"challenge"),
+    "with too many": call(b"root", b"challenge", NONCE, b""),
+    "with others": call(b"root", b"challenge", 7),
+    "with a short nonce": call(b"root", b"challenge", NONCE[1:]),
+    "of prove, first": call(b"root", b"prove", bytes(32), b""),
     "of begin, before the login": call(b"link", b"begin"),
     "of part, before the login": call(b"link", b"part", b"x"),
     "of frame, before the login": call(b"link", b"frame", 1, b"x"),
@@ -103,7 +103,7 @@ BYTES = {
     "a float": b"\x84" + bytes(8),
     "an item that is none": b"\xff",
     "more than a stranger may say": banana.encode(
-        call(b"root", b"challenge", NONCE, bytes(STRANGER_BYTES))
+        call(b"root", b"prove", NONCE, bytes(STRANGER_BYTES))
     ),
     "a call that does not end": b"\x07\x80\x7f\x7f\x1f\x82" + bytes(STRANGER_BYTES),
 }
@@ -148,7 +148,7 @@ class StrangerTests(HostileCase):
     """A connection that has not logged in says what it should not."""
 
     async def test_objects(self) -> None:
-        challenges = (call(b"root", b"challenge", NONCE, each) for each in OBJECTS.values())
+        challenges = (call(b"root", b"challenge", each) for each in OBJECTS.values())
         await self.check(*(DIALECT + banana.encode(each) for each in challenges))
 
     async def test_commands(self) -> None:
@@ -178,13 +178,13 @@ class StrangerTests(HostileCase):
             self.assertNotIn(word, raw.data)
 
     async def test_challenge_twice(self) -> None:
-        challenge = banana.encode(call(b"root", b"challenge", NONCE, b""))
+        challenge = banana.encode(call(b"root", b"challenge", NONCE))
         await self.check(DIALECT + challenge + challenge)
 
     async def test_proving_twice(self) -> None:
         """Each guess costs a connection."""
-        challenge = banana.encode(call(b"root", b"challenge", NONCE, b""))
-        prove = banana.encode(call(b"root", b"prove", bytes(32)))
+        challenge = banana.encode(call(b"root", b"challenge", NONCE))
+        prove = banana.encode(call(b"root", b"prove", bytes(32), b""))
         await self.check(
             DIALECT + challenge + prove + prove, DIALECT + challenge + prove + challenge
         )
@@ -238,12 +238,12 @@ class ListenerTests(HostileCase):
         await self.check(b"HTTP/1.1 400 Bad Request\r\n\r\n" * 20, banana.encode([b"none"]))
 
     async def test_answers_of_the_wrong_shape(self) -> None:
-        for answer in ([b"tuple"], [b"tuple", NONCE], [b"tuple", b"", b""], [b"tuple", 1, 2]):
+        for answer in ([b"tuple"], [b"tuple", NONCE, b""], [b"tuple", b""], [b"tuple", 1]):
             await self.check(self.OFFER + banana.encode([b"answer", 1, answer]))
 
     async def test_a_proof_of_the_wrong_shape(self) -> None:
-        answered = banana.encode([b"answer", 1, [b"tuple", NONCE, b"{}"]])
-        for proof in ([b"tuple"], [b"tuple", 1], [b"tuple", b"", b""]):
+        answered = banana.encode([b"answer", 1, [b"tuple", NONCE]])
+        for proof in ([b"tuple"], [b"tuple", 1, 2], [b"tuple", b""], [b"tuple", b"", b""]):
             await self.check(self.OFFER + answered + banana.encode([b"answer", 2, proof]))
 
 

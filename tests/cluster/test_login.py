@@ -13,7 +13,7 @@ from twisted.internet.task import deferLater
 from twisted.spread import banana
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.cluster import link
+from mhub.cluster import link, strangers
 from mhub.cluster.login import (
     DIALLER,
     LISTENER,
@@ -26,6 +26,15 @@ from mhub.cluster.login import (
 from tests.cluster.ends import SETTINGS, FakeEnds, LinkCase, Raw, loop
 
 DIALECT = b"\x02\x82pb"
+
+
+def call(name: bytes, *arguments: bytes) -> bytes:
+    """A call of the listener's root."""
+    return bytes(
+        banana.encode([b"message", 1, b"root", name, 1, [b"tuple", *arguments], [b"dictionary"]])
+    )
+
+
 SAID = Transcript(b"d" * 32, b"l" * 32, b"hello of d", b"hello of l")
 
 
@@ -41,8 +50,9 @@ class ProofTests(SynchronousTestCase):
             replace(SAID, listener_nonce=b"x" * 32).proof(DIALLER, b"secret"),
             replace(SAID, dialler_hello=b"x").proof(DIALLER, b"secret"),
             replace(SAID, listener_hello=b"x").proof(DIALLER, b"secret"),
+            replace(SAID, listener_hello=b"").proof(DIALLER, b"secret"),
         }
-        self.assertEqual(len(proofs), 8)
+        self.assertEqual(len(proofs), 9)
 
     def test_where_one_field_ends_is_a_part_of_it(self) -> None:
         moved = replace(SAID, dialler_hello=b"hello of dh", listener_hello=b"ello of l")
@@ -101,7 +111,7 @@ class LoginTests(LinkCase):
         self.assertIn(text, heard)
         while not self.lines("(node-b)", text):
             await deferLater(loop, 0.001)
-        self.assertEqual(len(self.lines(address, "(node-a)", text)), 1)
+        self.assertEqual(len(self.lines(address, text)), 1)
         self.assertEqual(len(self.lines("(node-b)", text)), 1)
         self.assertNotIn("opened", self.a.events + self.b.events)
         await self.still_serves(address)
@@ -126,7 +136,7 @@ class LoginTests(LinkCase):
         self.links(self.b).dial(address)
         _, heard = await self.b.next("dial_failed")
         self.assertIn(f"the other side says: {self.a.refuses}", heard)
-        self.assertEqual(len(self.lines(address, "(node-a)", self.a.refuses)), 1)
+        self.assertEqual(len(self.lines(address, self.a.refuses)), 1)
         self.assertEqual(len(self.lines("(node-b)", self.a.refuses)), 1)
         self.assertEqual(self.a.events, [])
 
@@ -158,7 +168,7 @@ class StrangerTests(LinkCase):
     async def test_a_login_takes_its_time(self) -> None:
         """Whoever calls and says nothing, or stops halfway, is cut off."""
         challenge = banana.encode(
-            [b"message", 1, b"root", b"challenge", 1, [b"tuple", bytes(32), b"{}"], [b"dictionary"]]
+            [b"message", 1, b"root", b"challenge", 1, [b"tuple", bytes(32)], [b"dictionary"]]
         )
         self.patch(link, "LINGER_S", 0.001)
         _, address = self.listening(self.a, login_timeout_s=0.05)
@@ -181,28 +191,74 @@ class StrangerTests(LinkCase):
         self.assertEqual(await self.b.next("received"), (1, b"still here"))
 
     async def test_a_crowd_of_strangers(self) -> None:
-        """Only so many wait at the door.  When they have gone, there is room again; and those who
-        have logged in are not among them.
-        """
-        _, address = self.listening(self.a, max_strangers=3)
-        await self.still_serves(address)
+        """Only so many may wait: the oldest go for those who come, and nodes get their links."""
+        links, address = self.listening(self.a, max_strangers=3, max_strangers_per_address=3)
         waiting = [await self.call(address) for _ in range(3)]
         for raw in waiting:
             raw.say(DIALECT)
-        for _ in range(5):
-            turned_away = await self.call(address)
-            await turned_away.ended
-        self.assertEqual(len(self.lines("3 connections have not logged in")), 1)
-        for raw in waiting:
-            self.assertFalse(raw.ended.called)
-            raw.hang_up()
-            await raw.ended
-        while self.lines_of_closed() < 3:
-            await deferLater(loop, 0.001)
+        for old in waiting:
+            await self.call(address)
+            await old.ended
+        self.assertEqual((len(links.strangers), links.strangers.evicted), (3, 3))
+        self.assertEqual(len(self.lines("3 connections to the peer port have not logged in")), 1)
         await self.still_serves(address)
+        self.assertEqual(links.strangers.turned_away, 0)
 
-    def lines_of_closed(self) -> int:
-        return len(self.lines("no link with"))
+    async def test_a_node_is_not_told_to_strangers(self) -> None:
+        """Which cluster and node it is: nobody hears that before it has shown a right proof."""
+        self.patch(link, "LINGER_S", 0.001)
+        self.patch(strangers, "FIRST_DELAY_S", 0.001)
+        _, address = self.listening(self.a)
+        raw = await self.call(address)
+        raw.say(DIALECT + call(b"challenge", bytes(32)) + call(b"prove", bytes(32), b"{}"))
+        await raw.ended
+        self.assertIn(b"the shared secrets differ", raw.data)
+        self.assertNotIn(b"node-a", raw.data)
+
+    async def test_who_guesses_has_to_wait(self) -> None:
+        """Longer each time; and a node from the same address does not."""
+        links, address = self.listening(self.a, max_strangers_per_address=3)
+        waits: list[float] = []
+        fails = links.strangers.fails
+
+        def noted(host: str, now: float) -> tuple[float, int]:
+            delay_s, count = fails(host, now)
+            waits.append(delay_s)
+            return delay_s, count
+
+        self.patch(links.strangers, "fails", noted)
+        guess = DIALECT + call(b"challenge", bytes(32)) + call(b"prove", bytes(32), b"{}")
+        for count in (1, 2):
+            raw = await self.call(address)
+            raw.say(guess)
+            while len(waits) < count:
+                await deferLater(loop, 0.001)
+            self.assertFalse(raw.ended.called)
+        await self.still_serves(address)
+        self.assertEqual(waits, [1.0, 2.0])
+        raw = await self.call(address)
+        raw.say(guess)
+        while len(waits) < 3:
+            await deferLater(loop, 0.001)
+        self.assertEqual(waits, [1.0, 2.0, 1.0], "a node has logged in from there")
+        turned_away = await self.call(address)
+        await turned_away.ended
+        self.assertEqual(links.strangers.turned_away, 1, "three wrong proofs have all its places")
+        self.assertEqual(links.strangers.wrong_proofs, 3)
+
+    async def test_who_guesses_cannot_hurry_the_answer(self) -> None:
+        """By something that would end the connection at once."""
+        links, address = self.listening(self.a)
+        raw = await self.call(address)
+        guess = call(b"challenge", bytes(32)) + call(b"prove", bytes(32), b"{}")
+        raw.say(DIALECT + guess + guess + b"\xff" * 100)
+        while not links.strangers.wrong_proofs:
+            await deferLater(loop, 0.001)
+        raw.say(guess)
+        await deferLater(loop, 0.05)
+        self.assertFalse(raw.ended.called)
+        self.assertNotIn(b"close", raw.data)
+        self.assertEqual(links.strangers.wrong_proofs, 1)
 
     async def test_a_look_is_no_news(self) -> None:
         """Something that connects and goes, as a health check does, is not warned of."""
@@ -287,6 +343,7 @@ class WireTests(LinkCase):
         self.links(self.b).dial(self.serve(lambda: Tap(address, lambda data: data, [])))
         await self.a.next("opened")
         self.patch(link, "LINGER_S", 0.001)
+        self.patch(strangers, "FIRST_DELAY_S", 0.001)
         raw = await self.call(address)
         raw.say(b"".join(spoken))
         await raw.ended

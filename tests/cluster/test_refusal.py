@@ -49,7 +49,7 @@ class RefusalTests(LinkCase):
         while not (said := self.lines("no link with", there.address, why)):
             await deferLater(loop, 0.001)
         self.assertEqual(len(said), 1, self.logged)
-        self.assertIn(f"({there.node.name}): the other side says: {why}", said[0])
+        self.assertIn(f"{there.address}: the other side says: {why}", said[0])
         ours = [line for line in self.lines("no link with", why) if there.address not in line]
         self.assertEqual(len(ours), 1, self.logged)
         self.assertIn(f"({name}): {why}", ours[0])

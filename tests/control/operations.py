@@ -1,6 +1,6 @@
 """Operations for a control socket under test."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from twisted.internet.defer import Deferred
 
@@ -13,6 +13,8 @@ class FakeOperations:
     def __init__(self) -> None:
         self.waiting: list[Deferred[object]] = []
         self.ended: list[str] = []
+        self.before_export: Callable[[], None] = lambda: None
+        self.after_export: Callable[[], None] = lambda: None
 
     def status(self) -> object:
         return ClientPage((), 1, 2)
@@ -45,6 +47,8 @@ class FakeOperations:
     async def store_export(self) -> AsyncIterator[bytes]:
         try:
             for _ in range(3):
+                self.before_export()
                 yield b"x" * 70_000
+            self.after_export()
         finally:
             self.ended.append("export")

@@ -8,9 +8,11 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
+from mhub.control.answer import STALL_S
 from mhub.control.app import ControlApp
 from mhub.control.contract import MAX_REQUEST
 from mhub.control.site import CLOSE_S, IDLE_S, MAX_CLIENTS, ControlChannel, ControlSite
+from mhub.operations.contract import OperationError
 from tests.control.operations import FakeOperations
 
 
@@ -109,7 +111,7 @@ class RequestTests(AppCase):
                 {},
                 404,
                 "this broker knows client, clients, cluster-forget, cluster-leave, cluster-status,"
-                " kick, status",
+                " kick, status, store-export",
             ),
         ):
             self.channel, self.transport = self.connect()
@@ -188,6 +190,50 @@ class BoundTests(AppCase):
         self.lose()
         _, transport = self.connect()
         self.assertFalse(transport.disconnecting)
+
+
+class StreamTests(AppCase):
+    def test_data(self) -> None:
+        self.ask("store-export")
+        head, _, body = self.transport.value().partition(b"\r\n\r\n")
+        self.assertIn(b" 200 ", head)
+        self.assertEqual(body, b"x" * 210_000 + b'{"result":null}\n')
+        self.assertEqual(self.operations.ended, ["export"])
+
+    def test_as_fast_as_it_is_taken(self) -> None:
+        self.operations.before_export = self.channel.pauseProducing
+        self.ask("store-export")
+        for parts in (1, 2, 3):
+            self.assertEqual(self.transport.value().count(b"xx"), parts * 35_000)
+            self.assertEqual(self.operations.ended, [])
+            self.operations.before_export = self.channel.pauseProducing
+            self.channel.resumeProducing()
+        self.assertTrue(self.transport.value().endswith(b'{"result":null}\n'))
+
+    def test_a_client_that_takes_nothing(self) -> None:
+        self.operations.before_export = self.channel.pauseProducing
+        self.ask("store-export")
+        self.clock.advance(STALL_S)
+        self.assertTrue(self.transport.disconnected)
+        self.lose()
+        self.assertEqual(self.operations.ended, ["export"])
+
+    def test_a_client_that_goes(self) -> None:
+        self.operations.before_export = self.channel.pauseProducing
+        self.ask("store-export")
+        self.lose()
+        self.assertEqual(self.operations.ended, ["export"])
+        self.assertEqual(self.clock.getDelayedCalls(), [])
+
+    def test_an_error_behind_data(self) -> None:
+        def fail() -> None:
+            raise OperationError("not today")
+
+        self.ask("status")
+        self.channel, self.transport = self.connect()
+        self.operations.after_export = fail
+        self.ask("store-export")
+        self.assertTrue(self.transport.value().endswith(b'x{"error":"not today"}\n'))
 
 
 class EndTests(AppCase):

@@ -282,10 +282,10 @@ class Crowd:
         for attacker in self.attackers:
             attacker.hear()
         stats = self.world.stats
-        names = [name for name in dir(stats) if not name.startswith("_")]
+        found = {name: getattr(stats, name) for name in dir(stats) if not name.startswith("_")}
         return (
             [bytes(attacker.heard) for attacker in self.attackers],
             [attacker.connection.state for attacker in self.attackers],
             self.world.diary.lines,
-            {name: getattr(stats, name) for name in names},
+            {name: value for name, value in found.items() if not callable(value)},
         )

@@ -10,7 +10,17 @@ import tempfile
 from mhub.core.delivery import Subscription
 from mhub.core.limits import Limits
 from mhub.net.layers import WebSocketLayer
-from mhub.net.loop import ACCEPT_PAUSE_S, EVENTS_PER_TURN, IN, LINGER_S, OUT, READ_SIZE, Acceptor
+from mhub.net.loop import (
+    ACCEPT_PAUSE_S,
+    EVENTS_PER_TURN,
+    HANDSHAKES,
+    HANDSHAKES_S,
+    IN,
+    LINGER_S,
+    OUT,
+    READ_SIZE,
+    Acceptor,
+)
 from mhub.wire.publish import Publish
 from tests.helpers import packets as p
 from tests.helpers import websocket
@@ -50,6 +60,45 @@ class Accepting(Case):
         for sock in storm:
             self.receive(sock, 4)
             self.ping(sock)
+
+    def test_handshakes_that_take_long_do_not_stand_before_others(self) -> None:
+        """Nor before those who are to be accepted, whose time begins then."""
+        clock = self.clock
+
+        class Slow:
+            """A layer whose handshake takes 3 ms of each byte's."""
+
+            def receive(self, data: bytes) -> bytes:
+                clock.now += 0.003 * len(data)
+                return b""
+
+            def replies(self) -> bytes:
+                return b""
+
+            def send(self, data: bytes) -> bytes:
+                return data
+
+            def close(self) -> bytes:
+                return b""
+
+            def introduce(self, connection: object) -> None:
+                pass
+
+        live = self.client("live")
+        self.acceptor.layers = lambda: [Slow()]
+        storm = [self.dial() for _ in range(32)]
+        self.until(lambda: len(self.loop.links) == 33)
+        for sock in storm:
+            sock.send(b"x")
+        late = [self.dial() for _ in range(16)]
+        live.send(p.pingreq())
+        self.land()
+        began = self.clock.now
+        self.loop.turn()
+        self.assertEqual(self.hear(live, 10), b"\xd0\0")
+        self.assertLessEqual(self.clock.now - began, HANDSHAKES_S + HANDSHAKES * 0.003 + 1e-6)
+        self.assertEqual(len(self.loop.links), 33 + len(late))
+        self.until(lambda: self.clock.now - began >= 32 * 0.003 - 1e-6, "all have their turn")
 
     def test_the_limit_of_a_listener(self) -> None:
         self.acceptor.max_connections = 2

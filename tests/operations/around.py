@@ -24,6 +24,9 @@ class Around:
     def open_connections(self) -> int:
         return self._hub.connected
 
+    def snapshot(self) -> Any:
+        return None
+
     def settle(self) -> None:
         self._hub.flush()
 

@@ -13,7 +13,11 @@ store, if there is one, and opens a new one on the same contents.
 
 import random
 
+from twisted.internet.defer import Deferred
+
+from mhub.core.records import Batch
 from mhub.store.contract import StoreBroken, StoreError
+from mhub.store.jsonl import records, to_line
 from mhub.store.memory import MemoryStore
 from tests.store.plain import (
     copy,
@@ -56,6 +60,11 @@ __all__ = [
     "session",
     "subscription",
 ]
+
+
+def lines_of(part: Batch) -> list[bytes]:
+    """As an export has them."""
+    return [to_line(kind, values) for kind, values in records(part)]
 
 
 class StoreSuite(SessionSuite, MessageSuite, NoteSuite):
@@ -154,6 +163,40 @@ class StoreSuite(SessionSuite, MessageSuite, NoteSuite):
         other = MemoryStore()
         await copy(self.store, other)
         self.assertEqual(await portrait(other), await portrait(MemoryStore()))
+
+    async def test_a_snapshot_is_of_one_moment_1(self) -> None:
+        await self._snapshot(11)
+
+    async def test_a_snapshot_is_of_one_moment_2(self) -> None:
+        await self._snapshot(12)
+
+    async def _snapshot(self, seed: int) -> None:
+        """Whatever is committed between its first batch and its last."""
+        reference = MemoryStore()
+        chance = random.Random(seed)
+        walk = Walk(chance, reference)
+        await self.start()
+
+        async def go_on() -> None:
+            changes = walk.step(NOW)
+            await self.store.commit(changes)
+            await reference.commit(changes)
+
+        for _ in range(60):
+            await go_on()
+        for _ in range(3):
+            expected = [line async for part in reference.pages() for line in lines_of(part)]
+            snapshot = self.store.snapshot()
+            found = lines_of(await anext(snapshot))
+            going = Deferred.fromCoroutine(go_on())
+            async for part in snapshot:
+                found += lines_of(part)
+                if chance.random() < 0.5:  # else it is still being committed
+                    await going
+                    going = Deferred.fromCoroutine(go_on())
+            await going
+            self.assertEqual(sorted(found), sorted(expected))
+        await self.assert_sound()
 
     async def test_any_history_is_as_in_plain_dictionaries_1(self) -> None:
         await self._walk(1)

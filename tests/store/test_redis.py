@@ -10,6 +10,7 @@ from twisted.internet.protocol import Factory, Protocol
 from twisted.trial.unittest import TestCase
 
 from mhub.core.records import SCHEMA, Batch
+from mhub.store import redis_snapshot
 from mhub.store.contract import Store, StoreError, StoreTaken
 from mhub.store.redis import SLACK_S, RedisOptions, RedisStore
 from tests.helpers.certificates import Authority
@@ -35,9 +36,54 @@ DURABLE = ("appendonly yes", "appendfsync always")
 class RedisStoreTests(StoreSuite, TestCase):
     def setUp(self) -> None:
         self.server = shared_server()
+        self.patch(redis_snapshot, "SESSIONS", 1)  # so that much is left to change meanwhile
 
     def make_store(self) -> Store:
         return RedisStore(reactor, RedisOptions(port=self.server.port))
+
+    async def test_one_snapshot_at_a_time(self) -> None:
+        await self.start()
+        await self.commit(session(1), session(2))
+        first = self.store.snapshot()
+        await anext(first)
+        second = await self.problem(anext(self.store.snapshot()))
+        self.assertIn("being exported already", str(second))
+        await first.aclose()
+        self.assertEqual(len([part async for part in self.store.snapshot()]), 2)
+
+    async def test_a_snapshot_ends_with_what_a_batch_still_reads(self) -> None:
+        """A batch may be the last to read anything, for what it is about to change."""
+        await self.start()
+        deliveries = [delivery(sid, seq) for sid in range(1, 9) for seq in (1, 2)]
+        await self.commit(*(session(sid) for sid in range(1, 9)), *deliveries)
+        snapshot = self.store.snapshot()
+        parts = [await anext(snapshot)]
+        going = Deferred.fromCoroutine(self.commit(removals=[(sid, 1) for sid in range(1, 9)]))
+        parts += [part async for part in snapshot]
+        await going
+        found = sorted((each.sid, each.seq) for part in parts for each in part.deliveries)
+        self.assertEqual(found, [(sid, seq) for sid in range(1, 9) for seq in (1, 2)])
+
+    async def test_a_snapshot_that_nobody_takes(self) -> None:
+        """It fails, and the broker goes on."""
+        self.patch(redis_snapshot, "MOST_WAITING", 1000)
+        await self.start()
+        deliveries = [delivery(sid, 1) for sid in range(2, 40)]
+        await self.commit(*(session(sid) for sid in range(1, 40)), *deliveries)
+        snapshot = self.store.snapshot()
+        await anext(snapshot)
+        await self.commit(removals=[(sid, 1) for sid in range(2, 40)])
+        self.assertEqual(await self.seqs(2), [])
+        problem = await self.problem(anext(snapshot))
+        self.assertIn("the export is read too slowly", str(problem))
+        await self.commit(session(50))
+
+    async def problem(self, call: Any) -> StoreError:
+        try:
+            await call
+        except StoreError as error:
+            return error
+        raise AssertionError("it was to fail")
 
     async def left_behind(self) -> list[Any]:
         return [key for key in self.server.all_keys() if key != "mhub:meta"]

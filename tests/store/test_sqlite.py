@@ -14,7 +14,7 @@ from twisted.internet import reactor
 from twisted.trial.unittest import TestCase
 
 from mhub.core.records import HEAD_SIZE, SCHEMA, Batch, publish_of
-from mhub.store.contract import Store, StoreBroken, StoreError
+from mhub.store.contract import Store, StoreBroken, StoreError, StoreInUse
 from mhub.store.sqlite import SqliteStore
 from mhub.store.sqlite_file import APPLICATION_ID
 from tests.store.suite import (
@@ -229,7 +229,7 @@ class FileTests(TestCase):
 
     async def test_two_stores_cannot_have_one_file(self) -> None:
         store = await self.opened()
-        problem = await self.problem(self.opened(), StoreBroken)
+        problem = await self.problem(self.opened(), StoreInUse)
         self.assertIn(f"in use by process {os.getpid()}", problem)
         await store.commit(batch(session(1)))
         await store.close()

@@ -10,9 +10,12 @@ message, compiled or not.
 
 from typing import Final
 
+from mhub.wire.encode import packet
+from mhub.wire.primitives import MAX_VARINT, text_field, u16, varint
+
 HEAD_SIZE: Final = 16
 MOST_PUBLISHERS: Final = 65536
-MOST_PACKET: Final = 268_435_455
+MOST_PACKET: Final = MAX_VARINT
 PINGREQ: Final = b"\xc0\x00"
 DISCONNECT: Final = b"\xe0\x00"
 
@@ -27,44 +30,24 @@ larger blocks of memory come from the system, page by page."""
 COUNTING: Final = bytes(range(256))
 
 
-def remaining_length(size: int) -> bytes:
-    """`size` as MQTT writes lengths: seven bits a byte, the low ones first."""
-    out = bytearray()
-    while True:
-        size, low = size >> 7, size & 127
-        if not size:
-            out.append(low)
-            return bytes(out)
-        out.append(low | 128)
-
-
-def string(text: str) -> bytes:
-    data = text.encode()
-    return len(data).to_bytes(2, "big") + data
-
-
-def packet(head: int, body: bytes) -> bytes:
-    return bytes((head,)) + remaining_length(len(body)) + body
-
-
 def connect(
     client_id: str, version: int, keepalive_s: int, username: str | None, password: str | None
 ) -> bytes:
     flags = 0x02  # clean session: a bench leaves nothing behind
-    tail = string(client_id)
+    tail = text_field(client_id)
     if username is not None:
         flags |= 0x80
-        tail += string(username)
+        tail += text_field(username)
         if password is not None:
             flags |= 0x40
-            tail += string(password)
-    head = string("MQTT") + bytes((version, flags)) + keepalive_s.to_bytes(2, "big")
+            tail += text_field(password)
+    head = text_field("MQTT") + bytes((version, flags)) + u16(keepalive_s)
     return packet(0x10, head + (b"\x00" if version == 5 else b"") + tail)
 
 
 def subscribe(packet_id: int, topic_filter: str, qos: int, version: int) -> bytes:
     properties = b"\x00" if version == 5 else b""
-    body = packet_id.to_bytes(2, "big") + properties + string(topic_filter) + bytes((qos,))
+    body = u16(packet_id) + properties + text_field(topic_filter) + bytes((qos,))
     return packet(0x82, body)
 
 
@@ -75,9 +58,9 @@ class PublishFrames:
         self, topic: str, qos: int, size: int, version: int, run: int, publisher: int
     ) -> None:
         properties = b"\x00" if version == 5 else b""
-        name = string(topic)
+        name = text_field(topic)
         body = len(name) + (2 if qos else 0) + len(properties) + size
-        start = bytes((0x30 | qos << 1,)) + remaining_length(body) + name
+        start = bytes((0x30 | qos << 1,)) + varint(body) + name
         fixed = properties + run.to_bytes(4, "big") + publisher.to_bytes(2, "big")
         packet_id = b"\x00\x00" if qos else b""
         moment = bytes(HEAD_SIZE - 6)
