@@ -21,6 +21,7 @@ from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ReactorNotRunning
 from twisted.internet.task import deferLater
+from twisted.logger import ILogObserver
 from twisted.python import usage
 from twisted.python.failure import Failure
 
@@ -37,6 +38,7 @@ from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.core.records import Batch
 from mhub.log import logger, set_level
+from mhub.log.destination import Destination, LogError, limit_rate
 from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
@@ -107,9 +109,11 @@ class Broker(MultiService):
         self._stopping = False
         self._warnings = settings.warnings
         self._open_files = descriptors.raise_limit()  # while twistd has not changed the user
+        self.destination = Destination(settings.log)
+        limit_rate(settings.log, reactor)
         self.hub = Hub(
             hub_settings(settings),
-            Events([EventLog()]),
+            Events([EventLog()], settings.log.summary_s),
             lambda: secrets.token_hex(10),
             time.monotonic(),
         )
@@ -127,7 +131,6 @@ class Broker(MultiService):
                 reactor,
                 time.monotonic,
                 self._limits_of,
-                self.net.wake,
             )
         self.store_name = settings.store.kind
         self.operations = Operations(
@@ -152,7 +155,6 @@ class Broker(MultiService):
                 reactor,
                 time.monotonic,
                 settings.store.retry_s,
-                self.net.wake,
             )
 
     def _make_store(self) -> Store:
@@ -176,6 +178,12 @@ class Broker(MultiService):
                 )
             )
         return store
+
+    def setServiceParent(self, parent: Any) -> None:
+        """twistd's application: it logs to where the configuration says, if that says anything."""
+        if self._settings.log.to and hasattr(parent, "setComponent"):
+            parent.setComponent(ILogObserver, self.destination)
+        super().setServiceParent(parent)
 
     def bind(self) -> None:
         """Bind all sockets.  Raises StartError.
@@ -269,7 +277,7 @@ class Broker(MultiService):
         if self.writer is not None:
             self.writer.give_up()
         self._give_up(
-            f"this node was taken for dead, and another one has taken over its sessions: it stops,"
+            f"this node was considered dead, and another one has taken over its sessions: it stops,"
             f" and can be started again. {error}"
         )
 
@@ -341,6 +349,7 @@ class Broker(MultiService):
         self._reactor.callFromThread(self._reload)
 
     def _reload(self) -> None:
+        self.destination.reopen()
         self._settings = reread(self._settings, self._file)
         self.net.reload_certificates(self._settings.listeners)
         if self.cluster is not None:
@@ -371,6 +380,8 @@ def make_broker(config: str | None, signals: Signals, is_elsewhere: bool = False
         if fault:
             raise StartError(f"{config}: {fault}" if config else fault)
         broker = Broker(settings, reactor, signals)
+    except LogError as error:
+        raise StartError(f"{config}: {error}" if config else str(error)) from error
     except (ConfigError, ClusterError, StoreBroken) as error:
         raise StartError(str(error)) from error
     broker.bind()

@@ -232,7 +232,7 @@ class StoreTests(CliCase):
         self.assertEqual(self.run_store("import", str(self.lines)), 0)
         self.assertEqual(self.out, f"imported into sqlite {self.place}: {counts}\n")
         self.assertEqual(self.run_store("check"), 0)
-        self.assertEqual(self.out, f"sqlite {self.place}: all is well; {counts}\n")
+        self.assertEqual(self.out, f"sqlite {self.place}: no problems found; {counts}\n")
         self.assertEqual(self.run_store("export"), 0)
         self.assertEqual(self.out, self.LINES)
         self.assertEqual(self.err, f"exported from sqlite {self.place}: {counts}\n")
@@ -288,7 +288,7 @@ class StoreTests(CliCase):
         for what, text in (
             ("check", "which ends with the broker: there is nothing to check"),
             ("export", "there is nothing to export, as no broker runs"),
-            ("import", "nothing of an import would remain"),
+            ("import", "nothing that is imported would remain"),
         ):
             argv = [str(self.lines)] if what == "import" else []
             self.assertEqual(self.run_mhub("store", what, "--config", config, *argv), 1)

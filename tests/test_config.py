@@ -45,6 +45,48 @@ class ConfigCase(TestCase):
         self.assertEqual(self.problems(text), list(expected))
 
 
+class LogTests(ConfigCase):
+    def test_everything(self) -> None:
+        log = self.settings(
+            '[log]\nlevel = "warn"\nto = "file"\nformat = "json"\nfile = "mhub.log"\n'
+            'max_file_size = "1 MiB"\nkeep_files = 3\nrate = 0.5\nburst = 10\nsummary_s = "1m"\n'
+        ).log
+        self.assertEqual((log.to, log.file), ("file", str(self.folder / "mhub.log")))
+        self.assertEqual((log.max_file_size, log.keep_files, log.rate), (1 << 20, 3, 0.5))
+
+    def test_syslog(self) -> None:
+        for address in ("/dev/log", "192.0.2.1:514", "[2001:db8::1]:514"):
+            log = self.settings(f'[log]\nto = "syslog"\nsyslog = "{address}"\n').log
+            self.assertEqual(log.syslog, address)
+
+    def test_mistakes(self) -> None:
+        self.assertProblem('[log]\nto = "file"\n', '1: log.file: missing; to = "file" needs it')
+        self.assertProblem(
+            '[log]\nfile = "x"\nfacility = "user"\n',
+            '2: log.file: only for to = "file"',
+            '3: log.facility: only for to = "syslog"',
+        )
+        self.assertProblem(
+            '[log]\nto = "file"\nfile = "no/x"\n',
+            f"3: log.file: there is no folder {self.folder / 'no'}",
+        )
+        self.assertProblem(
+            '[log]\nto = "file"\nfile = "."\n',
+            f"3: log.file: expected a file, found the folder {self.folder}",
+        )
+        self.assertProblem(
+            '[log]\nto = "syslog"\nsyslog = "host.example:514"\n',
+            "3: log.syslog: expected a string: the path of a socket, or"
+            ' "address:port" with an IP address, found "host.example:514"',
+        )
+        self.assertProblem(
+            '[log]\nto = "fil"\nrate = -1\n',
+            '2: log.to: expected one of "stdout", "file", "syslog", found "fil"'
+            ' (did you mean "file"?)',
+            "3: log.rate: expected a number from 0 to 1000000, found -1",
+        )
+
+
 class DefaultsTests(ConfigCase):
     def test_empty_file(self) -> None:
         """An empty file is a broker on loopback with the core's own limits."""
@@ -261,7 +303,7 @@ class ListenerTests(ConfigCase):
             self.settings(f'[[listeners]]\ntransport = "unix"\npath = "{short}/left-over.sock"')
         self.assertProblem(
             '[[listeners]]\ntransport = "unix"\npath = "file"',
-            f"3: listeners[0].path: {self.folder}/file is there already, and is not a socket",
+            f"3: listeners[0].path: {self.folder}/file exists and is not a socket",
         )
         long = "/" + 107 * "x"
         self.assertProblem(
@@ -288,7 +330,7 @@ class ListenerTests(ConfigCase):
         self.assertEqual(
             warning,
             f"{self.file}:2: listeners[0].allow_anonymous: nobody can log in at tcp-1883:"
-            " it wants a user, and [auth] has none",
+            " it requires a user, and [auth] has none",
         )
 
 
@@ -1024,7 +1066,7 @@ class ControlTests(ConfigCase):
         (self.folder / "file").write_text("")
         self.assertProblem(
             '[control]\npath = "file"',
-            f"2: control.path: {self.folder}/file is there already, and is not a socket",
+            f"2: control.path: {self.folder}/file exists and is not a socket",
         )
         self.assertProblem(
             '[control]\npath = "./x"\n[[listeners]]\ntransport = "unix"\npath = "x"',

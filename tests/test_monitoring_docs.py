@@ -3,12 +3,14 @@
 `python -m tests.test_monitoring_docs --write` writes its table anew.
 """
 
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 from twisted.trial.unittest import TestCase
 
+from mhub.core.events import KINDS
 from mhub.core.metrics import BROKER, CLUSTER, WINDOWS, Metric
 from tests.core.world import World
 
@@ -46,6 +48,11 @@ class MonitoringTests(TestCase):
         """After a change of a metric: python -m tests.test_monitoring_docs --write"""
         text = PAGE.read_text("utf-8")
         self.assertEqual(text, update(text))
+
+    def test_every_event_is_described(self) -> None:
+        text = PAGE.read_text("utf-8")
+        rows = re.findall(r"^\| `(\w+)` \| (?:debug|info|warn|error|critical)", text, re.M)
+        self.assertEqual(rows, list(KINDS))
 
     def test_every_topic_that_is_published_is_declared(self) -> None:
         world = World(sys_interval_s=10.0)

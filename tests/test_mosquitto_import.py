@@ -149,6 +149,7 @@ class Options(Case):
         """None vanishes, but those whose meaning is the same without."""
         values = {"listener": "1883", "port": "1883", "protocol": "mqtt", "max_keepalive": "60"}
         values |= {"accept_protocol_versions": "4", "enable_proxy_protocol": "1", "log_type": "all"}
+        values |= {"log_dest": "syslog", "log_facility": "1"}
         values |= {"persistent_client_expiration": "1d", "tls_version": "tlsv1.3"}
         values |= {"connection_messages": "false", "set_tcp_nodelay": "false"}
         silent = {"include_dir", "per_listener_settings", "listener", "port"}
@@ -186,6 +187,8 @@ class Options(Case):
             ("listener 1\naccept_protocol_versions 3,6", "3, 4 and 5"),
             ("persistent_client_expiration 7", "h, d, w, m or y"),
             ("log_type loud", "no type of message"),
+            ("log_dest moon", "no place for a log"),
+            ("log_dest file", "no place for a log"),
         ):
             made = self.made(f"# first\n{text}\n")
             self.assertEqual(len(made.mistakes), 1, text)
@@ -304,6 +307,22 @@ class Values(Case):
         ):
             self.assertEqual(self.keys(text)["log"], {"level": level}, text)
         self.assertNotIn("log", self.keys("connection_messages true"))
+
+    def test_where_the_log_goes(self) -> None:
+        for text, expected in (
+            (
+                "log_dest file /log/m.log",
+                {"to": "file", "file": "/log/m.log"},
+            ),
+            ("log_dest syslog\nlog_facility 5", {"to": "syslog", "facility": "local5"}),
+            ("log_dest syslog\nlog_dest stdout\nlog_dest topic", {"to": "stdout"}),
+        ):
+            self.assertEqual(self.keys(text)["log"], expected, text)
+        self.assertNotIn("log", self.keys("log_dest none\n"))
+        self.assertEqual(
+            self.about("log_dest syslog\nlog_dest topic\nlog_dest stdout\nlog_facility 3\n"),
+            {"log_dest": [2, 1], "log_facility": [4]},
+        )
 
     def test_user_names_as_client_ids_need_a_proof(self) -> None:
         self.assertEqual(

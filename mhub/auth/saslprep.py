@@ -39,5 +39,5 @@ def saslprep(text: str) -> str:
     if any(stringprep.in_table_d1(char) for char in prepared):
         ends = stringprep.in_table_d1(prepared[0]) and stringprep.in_table_d1(prepared[-1])
         if not ends or any(stringprep.in_table_d2(char) for char in prepared):
-            raise ValueError("text that runs from right to left is mixed with other text")
+            raise ValueError("right-to-left text is mixed with other text")
     return prepared

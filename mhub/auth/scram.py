@@ -150,7 +150,7 @@ class ScramMethod:
         try:
             self._users = read_users(self._file)
         except UsersFileError as error:
-            self.log.error("SCRAM users stay as they were: {error}", error=error)
+            self.log.error("SCRAM users not reloaded: {error}", error=error)
         else:
             self.log.info("{count} SCRAM users read", count=len(self._users.verifiers))
 

@@ -164,7 +164,7 @@ class Broker(PB.Broker):  # type: ignore[misc]
             if not self._deaf:
                 self._broken(str(error))
         except Exception:
-            logger("cluster").failure("an error in what reads the links")
+            logger("cluster").failure("internal error while reading from a link")
             self._broken("an internal error")
 
     def stop_listening(self) -> None:
@@ -182,7 +182,7 @@ class Broker(PB.Broker):  # type: ignore[misc]
     def _take(self, chunk: bytes) -> None:
         if not self.trusted:
             if chunk.startswith(b"\x16\x03") and not self._from_stranger:
-                raise ProtocolError("it speaks TLS, and here it is not set")
+                raise ProtocolError("it speaks TLS, which is not configured here")
             self._from_stranger += len(chunk)
             if self._from_stranger > STRANGER_BYTES:
                 raise ProtocolError(f"more than {STRANGER_BYTES} bytes before the login")
@@ -288,7 +288,7 @@ class Broker(PB.Broker):  # type: ignore[misc]
         # `link` and `root` are what has a name here, and nothing has a number.
         types = callee.calls.get(name) if callee is not None else None
         if types is None or tuple(map(type, arguments)) != types:
-            raise ProtocolError("a call of something that is not there")
+            raise ProtocolError("a call to an unknown object")
         result = getattr(callee, f"remote_{name.decode()}")(*arguments)
         if isinstance(result, Deferred):
             result.addCallback(lambda found: self._answer(request, found))
@@ -302,7 +302,7 @@ class Broker(PB.Broker):  # type: ignore[misc]
 
     def unserialize(self, sexp: Any, perspective: object = None) -> tuple[int | bytes, ...]:
         if type(sexp) is not list or sexp[:1] != [b"tuple"]:
-            raise ProtocolError("something else than a tuple")
+            raise ProtocolError("something other than a tuple")
         if any(type(item) is list for item in sexp):
-            raise ProtocolError("something else than numbers and bytes in a tuple")
+            raise ProtocolError("something other than numbers and bytes in a tuple")
         return tuple(sexp[1:])

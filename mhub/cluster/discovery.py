@@ -87,7 +87,7 @@ class Discovery:
     def _ended(self, why: Any) -> None:
         if not isinstance(why.value, CancelledError):
             self._log.failure(
-                "DNS SRV {name}: an error; not followed any more", why, name=self._srv
+                "DNS SRV {name}: internal error; discovery has stopped", why, name=self._srv
             )
 
     async def _follow(self) -> None:
@@ -125,7 +125,7 @@ class Discovery:
         try:
             self._changed()
         except Exception:
-            self._log.failure("an error in what the node does about new addresses")
+            self._log.failure("internal error while handling new addresses")
 
     def _report(self, problem: str) -> None:
         """Into the log, if it is news."""
@@ -134,7 +134,7 @@ class Discovery:
         self._problem = problem
         if problem:
             self._log.warn(
-                "DNS SRV {name}: {problem}; staying with what was known: {found}",
+                "DNS SRV {name}: {problem}; keeping the known addresses: {found}",
                 name=self._srv,
                 problem=problem,
                 found=", ".join(self._found) or "none",

@@ -86,7 +86,7 @@ class Failovers:
         try:
             word = await place.store.identity()
         except StoreError as error:
-            self._log.warn("no node can take over from another one: {error}", error=error)
+            self._log.warn("failover is not possible: {error}", error=error)
             return
         place.cluster.node.settings.shared_store = word
         self._looks.start(LOOK_S)
@@ -189,7 +189,7 @@ class Failover:
         if self._cluster is not None:
             self._cluster.node.close()
         self._log.warn(
-            "not taking over from node {name} any more: {error}", name=self.name, error=error
+            "failover for node {name} was given up: {error}", name=self.name, error=error
         )
 
     # The node
@@ -208,7 +208,6 @@ class Failover:
             place.reactor,
             place.clock,
             place.limits_of,
-            lambda: None,
             place.cluster,
         )
         cluster.node.settings.shared_store = place.cluster.node.settings.shared_store
@@ -218,7 +217,6 @@ class Failover:
             place.reactor,
             place.clock,
             settings.store.retry_s,
-            lambda: None,
             self.name,
         )
         journal = Journal(
@@ -256,12 +254,14 @@ class Failover:
             self._hub.flush()
             if came_to == LEFT:
                 await deferLater(self._place.reactor, GOODBYE_S)
-                self._log.info("all that node {name} had is with other nodes", name=self.name)
+                self._log.info(
+                    "everything that node {name} had was handed over to other nodes", name=self.name
+                )
                 return
             if came_to == STUCK:
                 self._log.warn(
-                    "not all that node {name} had could be handed over; the rest stays in its"
-                    " store: {what}",
+                    "not everything that node {name} had could be handed over; the rest stays in"
+                    " its store: {what}",
                     name=self.name,
                     what=drain.left(),
                 )

@@ -50,9 +50,9 @@ def unpack(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError) as error:
-        raise malformed(f"a frame that is no JSON: {error}") from error
+        raise malformed(f"a frame that is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise malformed("a frame that is no JSON object")
+        raise malformed("a frame that is not a JSON object")
     return found
 
 

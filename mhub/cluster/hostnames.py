@@ -73,7 +73,7 @@ class Hostnames:
             resolutionReceiver.resolutionComplete()
 
         def failed(why: Failure) -> None:
-            logger("cluster").failure("an error in the lookup of {name}", why, name=hostName)
+            logger("cluster").failure("internal error while looking up {name}", why, name=hostName)
             resolutionReceiver.resolutionComplete()
 
         finding.addCallbacks(found, failed)

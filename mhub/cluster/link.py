@@ -421,7 +421,7 @@ class Links:
         return await connecting
 
     def _failed(self, why: Failure) -> None:
-        self.log.failure("an error in a dial", why)
+        self.log.failure("internal error while connecting to a peer", why)
 
     # To the connections.
 

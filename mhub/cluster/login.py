@@ -161,7 +161,7 @@ class Login:
                 case (bytes(theirs),) if len(theirs) == _NONCE_BYTES:
                     transcript = Transcript(nonce, theirs, hello)
                 case _:
-                    return party.fail("an answer to challenge() that is none")
+                    return party.fail("an invalid answer to challenge()")
             match await root.callRemote("prove", transcript.proof(DIALLER, self._secret), hello):
                 case (bytes(shown), bytes(their_hello)):
                     party.met(their_hello)
@@ -169,7 +169,7 @@ class Login:
                     if await self.admit(Proof(transcript, LISTENER, shown), party):
                         party.begin()
                 case _:
-                    party.fail("an answer to prove() that is none")
+                    party.fail("an invalid answer to prove()")
         except (pb.PBConnectionLost, pb.DeadReferenceError):
             pass  # the party has heard of it
         except Exception:
@@ -198,7 +198,7 @@ class Login:
 
 def stumbled(party: Party) -> None:
     """An error within this node, which is no business of the other one."""
-    logger("cluster").failure("an error in a login")
+    logger("cluster").failure("internal error in a login")
     party.fail("an internal error")
 
 
@@ -218,7 +218,7 @@ class Entrance:
 
     def remote_challenge(self, nonce: bytes) -> tuple[bytes]:
         if self._used or self._nonces is not None or len(nonce) != _NONCE_BYTES:
-            raise pb.ProtocolError("a challenge that is not one")
+            raise pb.ProtocolError("an invalid challenge")
         self._party.speaks()
         ours = secrets.token_bytes(_NONCE_BYTES)
         self._nonces = nonce, ours

@@ -89,7 +89,6 @@ class Node:
         self.links: dict[LinkEnd, Member] = {}
         self.seeds: list[str] = []
         self.leaving = False
-        self.wake: Callable[[], None] = lambda: None
         self.warn = log  # what somebody should look after
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
@@ -598,7 +597,7 @@ class Node:
 
     def _end_turn(self) -> None:
         self.hub.flush()
-        self.wake()
+        self.hub.wake()
 
 
 class _Hello:

@@ -59,7 +59,6 @@ class ClusterService(Service):
         reactor: Any,
         clock: Callable[[], float],
         limits_of: Callable[[str], Limits],
-        wake: Callable[[], None],
         host: "ClusterService | None" = None,
     ) -> None:
         """`host` is the node in whose process this one is, if that takes over from it."""
@@ -76,7 +75,6 @@ class ClusterService(Service):
             wanted.host = host.node.name
             wanted.address = settings.advertise
         self.node: Node = Node(hub, wanted, self, clock, random.Random(), self._note, limits_of)
-        self.node.wake = wake
         if host is None:
             self.node.warn = self._warn  # else that node warns of the same
         try:
@@ -165,7 +163,7 @@ class ClusterService(Service):
         deadline = self._clock() + JOIN_S
         while not (self._discovery.asked() and self.node.complete()):
             if self._clock() >= deadline:
-                self._log.warn("not all peers could be asked: clients are served without them")
+                self._log.warn("not all peers could be reached; serving clients without them")
                 break
             await deferLater(self._reactor, 0.05)
         self._ready = True
@@ -183,7 +181,7 @@ class ClusterService(Service):
         try:
             self.node.tick(self._clock())
             self._hub.flush()
-            self.node.wake()
+            self._hub.wake()
         except Exception:
             self._log.failure("a defect in the cluster's clock")
 
@@ -216,7 +214,7 @@ class ClusterService(Service):
             said = left
             node.offer()
             self._hub.flush()
-            node.wake()
+            self._hub.wake()
             await deferLater(self._reactor, 0.05)
         left = len(self._hub.sessions)
         if left:

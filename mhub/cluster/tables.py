@@ -142,7 +142,7 @@ def _check_name(name: str) -> None:
     if kind == SHARE:
         share, rest = split_share(rest)
         if not share:
-            raise malformed("a shared subscription in its table that is none")
+            raise malformed("an invalid shared subscription in its table")
     if kind in (FILTER, SHARE):
         check_filter(rest, MOST)
 

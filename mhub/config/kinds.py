@@ -82,6 +82,25 @@ class Integer(Kind[int]):
         return value
 
 
+class Number(Kind[float]):
+    """Any number, whole or not."""
+
+    def __init__(self, low: int, high: int) -> None:
+        self._low, self._high = low, high
+        self.name = f"number from {low} to {high}"
+        self.expected = f"a {self.name}"
+
+    def read(self, value: object, place: Place) -> float:
+        if not isinstance(value, (int, float)) or isinstance(value, bool):
+            raise Wrong(self.expected)
+        if not self._low <= value <= self._high:  # NaN fails it too
+            raise Wrong(self.expected)
+        return float(value)
+
+    def show(self, value: float) -> str:
+        return f"{value:g}"
+
+
 class Text(Kind[str]):
     def __init__(
         self, *, empty: bool = True, check: Callable[[str], bool] | None = None, what: str = ""
@@ -233,6 +252,21 @@ class HostPort(Kind[str]):
             except ValueError:
                 raise Wrong(self.expected) from None
         return match[0]
+
+
+class SyslogAddress(Kind[str]):
+    """A socket of this machine, or an address: a name would have to be looked up for each line."""
+
+    name = 'path or "address:port"'
+    expected = 'a string: the path of a socket, or "address:port" with an IP address'
+
+    def read(self, value: object, place: Place) -> str:
+        if isinstance(value, str) and value.startswith("/"):
+            return FilePath().read(value, place)
+        try:
+            return HostPort(numeric=True).read(value, place)
+        except Wrong:
+            raise Wrong(self.expected) from None
 
 
 def join_address(host: str, port: int) -> str:

@@ -104,7 +104,7 @@ def _check_unix(listener: ListenerSettings, place: Place) -> None:
 def check_socket_file(path: str, place: Place) -> None:
     """Report a file that is in the place where a Unix socket should be."""
     if os.path.exists(path) and not stat.S_ISSOCK(os.stat(path).st_mode):
-        place.wrong(f"{path} is there already, and is not a socket")
+        place.wrong(f"{path} exists and is not a socket")
 
 
 def _name(listener: ListenerSettings) -> str:

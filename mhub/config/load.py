@@ -34,6 +34,7 @@ from mhub.core.limits import Limits
 
 BROKER_KEYS: Final = keys_of(BrokerLimits)
 STORE_KEYS: Final = keys_of(StoreSettings)
+LOG_KEYS: Final = keys_of(LogSettings)
 
 FAILOVER_S: Final = 2.0
 """How long a node that takes over from another one may take, once it may."""
@@ -51,7 +52,7 @@ TOP: Final[dict[str, Key[Any]]] = {
     "store": Key(Table(STORE_KEYS), "What outlives the process, and where."),
     "sys": Key(Record(SysSettings), "Statistics under `$SYS`; `monitoring.md` lists them."),
     "net": Key(Record(NetSettings), "How the sockets are served."),
-    "log": Key(Record(LogSettings), "What is logged; where to is an option of `twistd`."),
+    "log": Key(Table(LOG_KEYS), "What is logged, and where to; see `monitoring.md`."),
     "auth": Key(Record(AuthSettings), "Who clients are; see `authentication.md`."),
     "cluster": Key(
         Record(ClusterSettings),
@@ -101,8 +102,10 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     listeners = build_listeners(tables, limits)
     store = _build_store(found.pop("store", {}), place.at("store"))
     control = _build_control(found.pop("control", {}), "cluster" in found, place.at("control"))
+    log = _build_log(found.pop("log", {}), place.at("log"))
     settings = Settings(
         file=file,
+        log=log,
         listeners=listeners,
         limits=limits,
         broker=broker,
@@ -135,6 +138,28 @@ def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
     if store.kind == "redis":
         _check_redis(store.redis, place.at("redis"))
     return store
+
+
+def _build_log(table: dict[str, Any], place: Place) -> LogSettings:
+    log = LogSettings(**table)
+    if place.report.covers(place.at("to").path):
+        return log  # which keys belong to it is anyone's guess
+    for name in table:
+        only = LOG_KEYS[name].only
+        if only and log.to not in only:
+            place.at(name).wrong(f'only for to = "{only[0]}"')
+    if log.to == "file" and not place.report.covers(place.at("file").path):
+        _check_log_file(log.file, place.at("file"))
+    return log
+
+
+def _check_log_file(path: str, place: Place) -> None:
+    if not path:
+        place.wrong('missing; to = "file" needs it')
+    elif Path(path).is_dir():
+        place.wrong(f"expected a file, found the folder {path}")
+    elif not Path(path).parent.is_dir():
+        place.wrong(f"there is no folder {Path(path).parent}")
 
 
 def _build_control(table: dict[str, Any], is_node: bool, place: Place) -> ControlSettings:
@@ -220,7 +245,8 @@ def _warn(settings: Settings, place: Place) -> None:
             and not by_certificate
         ):
             place.report.warn(
-                key, f"nobody can log in at {listener.name}: it wants a user, and [auth] has none"
+                key,
+                f"nobody can log in at {listener.name}: it requires a user, and [auth] has none",
             )
     _warn_of_impatience(settings, place)
 

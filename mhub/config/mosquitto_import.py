@@ -32,6 +32,9 @@ LEVELS: Final = {
     "error": "error",
     "none": "critical",
 }
+DESTINATIONS: Final = {"stdout": "stdout", "file": "file", "syslog": "syslog"}
+NO_DESTINATIONS: Final = ("android", "dlt", "none", "stderr", "topic")
+
 ORDER: Final = ("debug", "info", "warn", "error", "critical")
 
 VERSIONS: Final = {"3": "3.1", "4": "3.1.1", "5": "5.0"}
@@ -228,6 +231,36 @@ class Import:
             if self._convert(messages, _boolean) is False:
                 level = max(level or "info", "warn", key=ORDER.index)
         self._set("log", "level", level)
+        self._log_destination()
+
+    def _log_destination(self) -> None:
+        """There is one here: the last that has a counterpart."""
+        chosen: Option | None = None
+        keys: dict[str, object] = {}
+        for option in self._found.general.get("log_dest", []):
+            self._used.add(option)
+            word, _, rest = option.value.partition(" ")
+            if word in NO_DESTINATIONS:
+                self._remark(option, f"there is no {word} for the log here")
+                continue
+            if word not in DESTINATIONS or (word == "file") != bool(rest.strip()):
+                self.mistakes.append((option, f'"{option.value}" is no place for a log'))
+                continue
+            if chosen is not None:
+                self._remark(chosen, "the log goes to one place: see the last one")
+            chosen = option
+            keys = {"to": DESTINATIONS[word]}
+            if word == "file":
+                keys["file"] = rest.strip()
+        facility = self._last("log_facility")
+        if facility is not None:
+            number = self._convert(facility, _number(0, 7))
+            if number is not None and keys.get("to") == "syslog":
+                keys["facility"] = f"local{number}"
+            elif number is not None:
+                self._remark(facility, "the log does not go to syslog")
+        for key, value in keys.items():
+            self._set("log", key, value)
 
     # Listeners
 

@@ -15,8 +15,10 @@ from mhub.config.kinds import (
     Host,
     HostPort,
     Integer,
+    Number,
     Seconds,
     Size,
+    SyslogAddress,
     Text,
     join_address,
 )
@@ -40,6 +42,12 @@ CIPHERSUITES = (
     "TLS_AES_128_CCM_SHA256",
     "TLS_AES_128_CCM_8_SHA256",
 )
+FACILITIES: Final = (
+    *("user", "daemon", "auth", "syslog", "local0", "local1", "local2", "local3", "local4"),
+    *("local5", "local6", "local7"),
+)
+"""Of syslog; the others are for parts of the system."""
+
 LEASE_S: Final = 3.0
 """How long a broker that was killed keeps others from its keys in Redis."""
 
@@ -351,7 +359,58 @@ class LogSettings:
     level: str = setting(
         Choice("debug", "info", "warn", "error", "critical"),
         "info",
-        "The least important messages that are logged.",
+        "The least important lines that are logged. What Twisted says besides warnings and errors"
+        " is `debug`.",
+    )
+    to: str = setting(
+        Choice("stdout", "file", "syslog"),
+        "",
+        "Where the log goes.",
+        shown="`stdout` for `mhub run`; with `twistd`, what its options say",
+    )
+    format: str = setting(
+        Choice("text", "json"),
+        "text",
+        "Lines for people, or a JSON object on each line.",
+    )
+    file: str = setting(
+        FilePath(),
+        "",
+        "The file; its folder has to be there.",
+        only=("file",),
+        shown="none; needed",
+    )
+    max_file_size: int = setting(
+        Size(0),
+        10 << 20,
+        "The size at which the file becomes FILE.1 and a new one begins; 0 leaves that to others,"
+        " who send SIGHUP when they have moved it.",
+        only=("file",),
+    )
+    keep_files: int = setting(Integer(0, 1000), 5, "How many older files are kept.", only=("file",))
+    syslog: str = setting(
+        SyslogAddress(),
+        "/dev/log",
+        "The socket of the syslog daemon, or the address and port of a server (UDP).",
+        only=("syslog",),
+    )
+    facility: str = setting(
+        Choice(*FACILITIES), "daemon", "What syslog is told that the lines are.", only=("syslog",)
+    )
+    rate: float = setting(
+        Number(0, 1_000_000),
+        20.0,
+        "How many lines of a kind are logged in a second, in the long run; 0 is any number. The"
+        " number of those that were left out is logged.",
+    )
+    burst: int = setting(
+        Integer(1, 1_000_000), 100, "How many lines of a kind are logged at once, before that."
+    )
+    summary_s: float = setting(
+        Seconds(1, 86400),
+        10.0,
+        "How long lines are left out until their number is logged; and how often the number of"
+        " messages is that were dropped for, or denied to, one client after the first.",
     )
 
 

@@ -120,7 +120,7 @@ def _clear_stale(path: str, name: str) -> None:
     """Remove the socket that a broker left which ended without a chance to; never a live one."""
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
-            raise ControlError(f"control socket {path}: is there already, and is not a socket")
+            raise ControlError(f"control socket {path}: exists and is not a socket")
     except FileNotFoundError:
         return
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:

@@ -83,7 +83,7 @@ class Admission:
         if version not in allowed.versions:
             raise ProtocolFault(
                 reasons.UNSUPPORTED_VERSION,
-                f"MQTT {VERSION_NAMES[version]} is switched off on this listener",
+                f"MQTT {VERSION_NAMES[version]} is disabled on this listener",
             )
         # Until its CONNECT is understood the client's Maximum Packet Size is not known.
         connection.max_packet_out = SHORTEST_CONNACK
@@ -129,7 +129,8 @@ class Admission:
         if most and len(will.payload) > most:
             self.hub.stats.publish_refused_size += 1
             raise ProtocolFault(
-                reasons.PACKET_TOO_LARGE, f"a will of {len(will.payload)} bytes, {most} are allowed"
+                reasons.PACKET_TOO_LARGE,
+                f"a will of {len(will.payload)} bytes, at most {most} are allowed",
             )
         namespace = connection.namespace
         if namespace is not None:
@@ -140,7 +141,7 @@ class Admission:
         reason = self.hub.may_leave_will(connection.principal, will)
         if reason:
             self.hub.events.denied(connection, events.WILL, will.topic, reason)
-            raise ProtocolFault(reason, f"no will may be left for {will.topic!r}")
+            raise ProtocolFault(reason, f"not authorized to leave a will at {will.topic!r}")
 
     # Authentication
 
@@ -167,15 +168,15 @@ class Admission:
         if packet.method != authentication.method:  # [MQTT-4.12.0-5, MQTT-4.12.1-1]
             raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH names another method than CONNECT")
         if authentication.later is not None:
-            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH before the last one was answered")
+            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH before the previous one was answered")
         if packet.reason == reasons.REAUTHENTICATE:
             if connection.state != READY or authentication.exchange is not None:
-                raise ProtocolFault(reasons.PROTOCOL_ERROR, "re-authentication at a wrong time")
+                raise ProtocolFault(reasons.PROTOCOL_ERROR, "re-authentication is not possible now")
             claim = Claim(connection.principal, None)
             authentication.exchange = self.methods[authentication.method](claim)
         exchange = authentication.exchange
         if exchange is None:
-            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH outside of an exchange")
+            raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH without an exchange in progress")
         self._take(connection, authentication, exchange.step(packet.data))
 
     def _take(
@@ -247,7 +248,7 @@ class Admission:
         session = connection.owner()
         before = connection.principal
         if before.user != identity.user:
-            raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as somebody else")
+            raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as another user")
         connection.principal = before.identified(identity)
         self.hub.set_principal(session, connection.principal)
 
@@ -262,7 +263,10 @@ class Admission:
             raise ProtocolFault(reasons.NOT_AUTHORIZED, "anonymous clients are not allowed here")
         if allowed.username_as_client_id:
             if not principal.is_verified():
-                raise ProtocolFault(reasons.NOT_AUTHORIZED, "the client id is a user's name here")
+                raise ProtocolFault(
+                    reasons.NOT_AUTHORIZED,
+                    "the client id is the user name here, and the user is not authenticated",
+                )
             packet.client_id = principal.user
         client_id, assigned = self._client_id(connection, packet)
         principal.client_id = client_id
@@ -290,7 +294,9 @@ class Admission:
         if packet.version == V5:
             answer = self._capabilities(connection, packet, expiry_s, assigned, auth_data)
             if len(encode.connack_v5(False, 0, answer)) > connection.max_packet_out:
-                raise ProtocolFault(reasons.PACKET_TOO_LARGE, "no room for a CONNACK")
+                raise ProtocolFault(
+                    reasons.PACKET_TOO_LARGE, "the Maximum Packet Size leaves no room for a CONNACK"
+                )
         connection.welcome = Welcome(packet, expiry_s, answer)
         peers = hub.peers
         if peers is None or not peers.table.sessions or not peers.neighbours.claim(connection):
@@ -355,7 +361,7 @@ class Admission:
                 raise ProtocolFault(reasons.CLIENT_ID_NOT_VALID, "an empty client id")
             if packet.version < V5 and not packet.clean:  # [MQTT-3.1.3-8]
                 raise ProtocolFault(
-                    reasons.CLIENT_ID_NOT_VALID, "an empty client id for a session to keep"
+                    reasons.CLIENT_ID_NOT_VALID, "an empty client id with Clean Session 0"
                 )
             client_id = allowed.client_id_prefix + self.hub.token()
             while client_id in self.hub.sessions:  # [MQTT-3.2.2-16]
@@ -367,7 +373,7 @@ class Admission:
         if len(client_id) > longest:  # [MQTT-3.1.3-9, MQTT-3.1.3-8]
             raise ProtocolFault(
                 reasons.CLIENT_ID_NOT_VALID,
-                f"a client id of {len(client_id)} characters, {longest} are allowed",
+                f"a client id of {len(client_id)} characters, at most {longest} are allowed",
             )
         return client_id, False
 

@@ -173,7 +173,7 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
     if flags & HLC:
         hlc, pos = read_u64(data, pos)
         if hlc > CLOCK.high:
-            raise malformed("a message from a peer with a timestamp that is none")
+            raise malformed("a message from a peer with an invalid timestamp")
     if flags & SHARED:
         shares = []
         count, pos = read_u32(data, pos, len(data))

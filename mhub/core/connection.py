@@ -285,15 +285,13 @@ class Connection(Waiter):
         if end - pos > most:
             raise ProtocolFault(
                 reasons.PACKET_TOO_LARGE,
-                f"{kinds.NAMES[data[pos] >> 4]} of {end - pos} bytes, {most} are allowed",
+                f"{kinds.NAMES[data[pos] >> 4]} of {end - pos} bytes, at most {most} are allowed",
             )
         if self.version == V5 and body - pos > 2 and data[body - 1] == 0:
             raise malformed("the remaining length is longer than it needs to be")
 
     def _not_connect(self, first: int) -> ProtocolFault:
-        return ProtocolFault(
-            reasons.PROTOCOL_ERROR, f"{kinds.NAMES[first >> 4]} where CONNECT has to be"
-        )
+        return ProtocolFault(reasons.PROTOCOL_ERROR, f"{kinds.NAMES[first >> 4]} before CONNECT")
 
     def _on_packet(self, data: bytes, first: int, body: int, end: int) -> None:
         """Any packet but a PUBLISH of a connected client."""
@@ -345,7 +343,7 @@ class Connection(Waiter):
             raise ProtocolFault(reasons.PROTOCOL_ERROR, "a second CONNECT")
         else:
             raise ProtocolFault(
-                reasons.PROTOCOL_ERROR, f"{kinds.NAMES[kind]} is not for clients to send"
+                reasons.PROTOCOL_ERROR, f"{kinds.NAMES[kind]} must not be sent by clients"
             )
 
     def owner(self) -> "Session":
@@ -386,7 +384,7 @@ class Connection(Waiter):
         if packet.session_expiry_s >= 0:
             if session.expiry_s == 0 and packet.session_expiry_s > 0:
                 raise ProtocolFault(
-                    reasons.PROTOCOL_ERROR, "a session that ends with its connection stays so"
+                    reasons.PROTOCOL_ERROR, "the Session Expiry Interval cannot be raised from 0"
                 )
             session.expiry_s = min(packet.session_expiry_s, self.limits.max_session_expiry_s)
         if packet.reason == reasons.SUCCESS:

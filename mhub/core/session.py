@@ -385,7 +385,7 @@ class Session(Subscriber):
                 self.hub.storage.refill(self)
                 continue
             if policy == limits.DISCONNECT and delivery.qos and self.connection is not None:
-                self.hub.dismiss(self.connection, QUOTA_EXCEEDED, "it does not keep up")
+                self.hub.dismiss(self.connection, QUOTA_EXCEEDED, "the client does not keep up")
             return False
         return True
 

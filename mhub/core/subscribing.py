@@ -62,7 +62,7 @@ class Subscribing:
         check_filter(topic_filter, self.hub.router.max_levels)
         if group and request.no_local:  # [MQTT-3.8.3-4]
             raise ProtocolFault(
-                reasons.PROTOCOL_ERROR, "No Local does not go with a shared subscription"
+                reasons.PROTOCOL_ERROR, "No Local is not allowed with a shared subscription"
             )
 
     def _refusal(

@@ -13,7 +13,7 @@ from twisted.python.failure import Failure
 
 from mhub.core import events
 from mhub.core.events import Event
-from mhub.log import logger
+from mhub.log import is_wanted, logger
 from mhub.wire import reasons
 from mhub.wire.packets import VERSION_NAMES
 
@@ -74,11 +74,14 @@ class EventLog:
         level, write = self._lines[event.kind]
         if event.kind == events.NODE and event.cause in ALARMING:
             level = LogLevel.warn
-        self._log.emit(level, "{line}", line=write(event), event=event.kind, **_fields(event))
+        if is_wanted(event.kind, level):
+            self._log.emit(level, "{line}", line=write(event), event=event.kind, **_fields(event))
 
     def _crashed(self, event: Event) -> None:
+        if not is_wanted(event.kind, LogLevel.critical):
+            return
         self._log.failure(
-            "a defect in mhub, please report it; {text} was closed, everything else goes on",
+            "a defect in mhub, please report it; it hit {text}, everything else goes on",
             Failure(event.error),  # type: ignore[no-untyped-call]
             event=event.kind,
             text=event.text,
@@ -121,8 +124,8 @@ def _disconnected(event: Event) -> str:
 
 
 def _refused(event: Event) -> str:
-    client = f" ({event.client_id!r})" if event.client_id else ""
-    return f"{event.address}{client} on {event.listener} was refused: {_why(event)}"
+    client = f"; client id {event.client_id!r}" if event.client_id else ""
+    return f"{event.address} on {event.listener} was refused: {_why(event)}{client}"
 
 
 def _rejected(event: Event) -> str:

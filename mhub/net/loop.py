@@ -469,9 +469,7 @@ class Loop:
             limit = "limits.max_connections"
         if limit:
             sock.close()
-            self.hub.events.rejected(
-                acceptor.name, peer, "the limit of connections is reached", limit
-            )
+            self.hub.events.rejected(acceptor.name, peer, "the connection limit is reached", limit)
             return
         self.hub.stats.connections_accepted += 1
         self.hub.stats.connections_open += 1

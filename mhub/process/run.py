@@ -7,12 +7,12 @@ and an exit status that says how it ended.
     1   it could not start, or could not go on; the last line says why
     2   the command line was wrong
 
-The log goes to standard output, an error before there is a log to standard error.
+The log goes to standard output unless `[log]` says otherwise, an error before there is a log to
+standard error.
 """
 
 import os
 import sys
-import time
 from argparse import ArgumentParser
 from typing import Any, Final
 
@@ -48,7 +48,7 @@ def main(argv: list[str]) -> int:
     except StartError as error:
         print(error, file=sys.stderr)
         return FAILED
-    _begin_log()
+    _begin_log(broker.destination)
 
     from twisted.internet import reactor
 
@@ -69,37 +69,7 @@ def _open_standard_streams() -> None:
             os.open(os.devnull, os.O_RDWR)  # takes the lowest free number, which is this one
 
 
-def _begin_log() -> None:
-    from twisted.logger import (
-        FilteringLogObserver,
-        LogLevel,
-        LogLevelFilterPredicate,
-        globalLogBeginner,
-    )
+def _begin_log(observer: Any) -> None:
+    from twisted.logger import globalLogBeginner
 
-    levels: Any = LogLevelFilterPredicate(defaultLogLevel=LogLevel.warn)
-    levels.setLogLevelForNamespace("mhub", LogLevel.debug)  # which `mhub.log` bounds
-    shown: Any = FilteringLogObserver(_show, [levels])  # type: ignore[arg-type]
-    globalLogBeginner.beginLoggingTo([shown], redirectStandardIO=False)
-
-
-def _show(event: dict[str, Any]) -> None:
-    """Write an event as a line; one that nobody can read or store is lost, and nothing else."""
-    data = memoryview(line_of(event).encode("utf-8", "backslashreplace"))
-    try:
-        while data:
-            # Past Python's buffers: what they cannot get rid of makes the exit status another one.
-            data = data[os.write(1, data) :]
-    except OSError:
-        pass
-
-
-def line_of(event: dict[str, Any]) -> str:
-    """`2026-11-18 09:44:03 info net: listening on …`; further lines of the text are indented."""
-    from twisted.logger import eventAsText
-
-    text = eventAsText(event, includeTimestamp=False, includeSystem=False)
-    when = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(event["log_time"]))
-    part = event.get("log_namespace", "-").removeprefix("mhub.")
-    text = text.replace("\n", "\n    ")
-    return f"{when} {event['log_level'].name} {part}: {text}\n"
+    globalLogBeginner.beginLoggingTo([observer], redirectStandardIO=False)

@@ -110,7 +110,7 @@ async def check(store: Store, out: TextIO) -> int:
         number = len(problems)
         print(f"{store.name}: {number} problem{'s' if number > 1 else ''}", file=out)
         return FAILED
-    print(f"{store.name}: all is well; {describe(counts)}", file=out)
+    print(f"{store.name}: no problems found; {describe(counts)}", file=out)
     return OK
 
 
@@ -235,7 +235,7 @@ def _refuse(store: StoreSettings, what: str) -> None:
             f'store.kind is "memory", which ends with the broker: there is nothing to {what}'
             + (", as no broker runs" if what == "export" else "")
             if what != "import"
-            else 'store.kind is "memory": nothing of an import would remain'
+            else 'store.kind is "memory": nothing that is imported would remain'
         )
     # To open it would make it.
     if what != "import" and store.kind == "sqlite" and not os.path.exists(store.path):

@@ -74,7 +74,7 @@ class RedisLease:
                     deadline = self._reactor.seconds() + 1.25 * self._lease_s
                     if not told:
                         logger("store").warn(
-                            "{who} is taking over what this node had: waiting until it has done",
+                            "{who} is taking over what this node had: waiting until it is done",
                             who=held.who,
                         )
                     told = True

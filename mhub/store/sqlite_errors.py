@@ -36,7 +36,7 @@ def explained(error: Exception, path: str) -> Exception:
         advice = _ADVICE.get(code)
         if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
             return StoreBroken(
-                f"{path}: damaged ({error}); bring back a copy, or move it away to start empty"
+                f"{path}: damaged ({error}); restore a backup, or move it away to start empty"
             )
         return StoreError(f"{path}: {advice} ({error})" if advice else f"{path}: {error}")
     if isinstance(error, OSError):

@@ -35,7 +35,7 @@ def locked(path: str) -> int:
     except BlockingIOError:
         holder = os.read(lock, 1000).decode(errors="replace").strip() or "another process"
         os.close(lock)
-        raise StoreInUse(f"{path}: in use by {holder}; two brokers cannot have one file") from None
+        raise StoreInUse(f"{path}: in use by {holder}; two brokers cannot share a file") from None
     except BaseException:
         os.close(lock)
         raise
@@ -47,10 +47,10 @@ def look(path: str) -> None:
     with open(path, "rb") as file:
         head = file.read(100)
     if len(head) < 100 or not head.startswith(b"SQLite format 3\0"):
-        raise StoreBroken(f"{path}: not a database; it was left alone, so name another file")
+        raise StoreBroken(f"{path}: not a database; it was not changed, use another file")
     version, application = struct.unpack_from(">i4xi", head, 60)
     if application != APPLICATION_ID:
-        raise StoreBroken(f"{path}: not a database of mhub; it was left alone, so name another")
+        raise StoreBroken(f"{path}: not a database of mhub; it was not changed, use another")
     check_version(path, version)
 
 
@@ -58,7 +58,7 @@ def check_version(path: str, version: int) -> None:
     if version > SCHEMA:
         raise StoreBroken(
             f"{path}: its schema has version {version}, and this mhub knows those up to {SCHEMA};"
-            " it was left alone: run the newer mhub, or name another file"
+            " it was not changed: run the newer mhub, or name another file"
         )
 
 
@@ -66,7 +66,7 @@ def make(path: str) -> None:
     """A new file, which has its name only when it is complete."""
     if os.path.exists(f"{path}-wal"):
         # SQLite would take it for the new file's.
-        raise StoreBroken(f"{path}: it is gone, but {path}-wal is there; bring back or remove both")
+        raise StoreBroken(f"{path}: it is gone, but {path}-wal is there; restore or remove both")
     new = f"{path}.new"
     for left in (new, f"{new}-journal", f"{new}-wal", f"{new}-shm"):
         with contextlib.suppress(FileNotFoundError):

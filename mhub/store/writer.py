@@ -40,7 +40,6 @@ class StoreWriter:
         reactor: Any,
         clock: Callable[[], float],
         retry_s: float,
-        wake: Callable[[], None],
         node: str = "",
     ) -> None:
         """`node` is whose store it is, if that is another one."""
@@ -49,7 +48,6 @@ class StoreWriter:
         self._reactor = reactor
         self._clock = clock  # the hub's
         self._retry_s = retry_s
-        self._wake = wake  # what hub.unfinished has is to be gone on with
         self._log = logger("store", node)
         self._calling = False  # inside of a call of the hub's
         self._stopping = False
@@ -113,14 +111,14 @@ class StoreWriter:
     def _end_turn(self) -> None:
         if not self._calling:
             self._hub.flush()
-            self._wake()
+            self._hub.wake()
 
     def _start(self, work: Coroutine[Deferred[Any], Any, None]) -> None:
         Deferred.fromCoroutine(work).addErrback(self._ended)
 
     def _ended(self, failure: Failure) -> None:
         if not failure.check(CancelledError):  # which is how close() ends it
-            self._log.failure("a defect on the way to the store", failure)
+            self._log.failure("internal error while storing", failure)
 
     # Again and again
 
@@ -197,7 +195,7 @@ class StoreWriter:
                 hub.flush()
                 if self._reactor.seconds() >= deadline:
                     self._log.error(
-                        "stopped with {count} bytes that the store has not taken; none of it was"
+                        "stopped while {count} bytes were not stored; none of them was"
                         " acknowledged",
                         count=journal.pending_bytes(),
                     )

@@ -54,7 +54,7 @@ def may_be_connect(first: int) -> bool:
 
 def _done(pos: int, end: int) -> None:
     if pos != end:
-        raise malformed("the packet is longer than its content")
+        raise malformed("the packet has bytes behind its last field")
 
 
 def _protocol_error(text: str) -> ProtocolFault:

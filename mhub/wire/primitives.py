@@ -75,7 +75,7 @@ def text_of(raw: bytes) -> str:
     except UnicodeDecodeError as error:
         raise malformed("a string is not well-formed UTF-8") from error
     if "\0" in text:
-        raise malformed("a string holds U+0000")
+        raise malformed("a string contains U+0000")
     return text
 
 

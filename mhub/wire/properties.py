@@ -133,13 +133,13 @@ NONE: Final = Properties()
 
 def check_place(identifier: int, allowed: frozenset[int]) -> None:
     if identifier not in KINDS:
-        raise malformed(f"0x{identifier:02x} is no property")
+        raise malformed(f"0x{identifier:02x} is not a property")
     if identifier not in allowed:  # section 2.2.2.2 calls this malformed
         raise malformed(f"property 0x{identifier:02x} is not allowed in this packet")
 
 
 def repeated(identifier: int) -> ProtocolFault:
-    return ProtocolFault(PROTOCOL_ERROR, f"property 0x{identifier:02x} stands there twice")
+    return ProtocolFault(PROTOCOL_ERROR, f"property 0x{identifier:02x} appears twice")
 
 
 def check_number(identifier: int, value: int) -> None:

@@ -139,7 +139,8 @@ def decode(
         _, stop = span(data, pos, end)
         if stop - start > max_properties:
             raise ProtocolFault(
-                PACKET_TOO_LARGE, f"properties of {stop - start} bytes, {max_properties} allowed"
+                PACKET_TOO_LARGE,
+                f"properties of {stop - start} bytes, at most {max_properties} are allowed",
             )
         found, pos = read_properties(data, pos, end, IN_PUBLISH)
         message = Publish(topic_data, data[pos:end], qos, (first & 1) != 0)
@@ -159,7 +160,7 @@ def _adopt(message: Publish, found: PublishProperties) -> None:
             message.payload.decode("utf-8")
         except UnicodeDecodeError as error:
             raise ProtocolFault(
-                PAYLOAD_FORMAT_INVALID, "the payload is said to be text but is not UTF-8"
+                PAYLOAD_FORMAT_INVALID, "the payload is declared as text but is not UTF-8"
             ) from error
 
 

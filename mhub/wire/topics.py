@@ -21,7 +21,7 @@ def check_name(topic: str, max_levels: int) -> None:
     if not topic:  # the only name that section 3.3.2.1 calls a Protocol Error
         raise ProtocolFault(PROTOCOL_ERROR, "the topic name is empty")
     if has_wildcard(topic):
-        raise malformed("the topic name holds a wildcard")
+        raise malformed("the topic name contains a wildcard")
     if topic.count("/") >= max_levels:
         raise ProtocolFault(TOPIC_NAME_INVALID, f"the topic has more than {max_levels} levels")
 
@@ -31,7 +31,7 @@ def check_name_form(topic: str, what: str) -> None:
     if not topic:
         raise malformed(f"the {what} is empty")
     if has_wildcard(topic):
-        raise malformed(f"the {what} holds a wildcard")
+        raise malformed(f"the {what} contains a wildcard")
 
 
 def reserved(topic: str) -> bool:
@@ -84,7 +84,7 @@ def split_share(topic_filter: str) -> tuple[str, str]:
         return "", topic_filter
     group, slash, rest = topic_filter[len(SHARE) :].partition("/")
     if not group or not slash or not rest or has_wildcard(group):
-        raise malformed("a shared filter is written $share/NAME/FILTER")
+        raise malformed("a shared subscription has the form $share/NAME/FILTER")
     return group, rest
 
 

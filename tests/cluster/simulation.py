@@ -28,6 +28,7 @@ from mhub.cluster.detector import FailedNodeDetector
 from mhub.cluster.drain import GOING, Drain
 from mhub.cluster.node import Node, NodeSettings
 from mhub.core.connection import CLOSED
+from mhub.core.events import NODE, Event
 from mhub.core.hlc import Clock
 from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
@@ -171,6 +172,7 @@ class SimNode:
         tokens = itertools.count(1)
         hub = self.world.hub
         hub.token = lambda: f"{instance}-{next(tokens)}"
+        hub.events.sinks.append(self)
         hub.tick(self.world.now)
         settings = NodeSettings("sim", self.name, self.address)
         settings.instance = instance
@@ -207,6 +209,11 @@ class SimNode:
 
     def change(self, settings: NodeSettings) -> None:
         """For a test that wants them otherwise."""
+
+    def emit(self, event: Event) -> None:
+        """What its hub tells of other nodes is a part of the history."""
+        if event.kind == NODE:
+            self.log(f"{event.node} is {event.cause}: {event.text}")
 
     def log(self, text: str) -> None:
         self.lines.append(f"{self.sim.now:.2f} {text}")

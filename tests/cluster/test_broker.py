@@ -169,7 +169,7 @@ class StrangerTests(HostileCase):
         _, address = self.listening(self.a, login_timeout_s=NEVER_S)
         raw = await self.call(address)
         raw.say(DIALECT + banana.encode(CALLS["of nobody"]))
-        close = b"".join(cast(b"link", b"close", b"a call of something that is not there"))
+        close = b"".join(cast(b"link", b"close", b"a call to an unknown object"))
         while not raw.data.endswith(close):
             await deferLater(loop, 0.001)
         raw.hang_up()

@@ -230,7 +230,7 @@ class TimeTests(DiscoveryCase):
 
 class FailureTests(DiscoveryCase):
     def problems(self) -> list[str]:
-        return [line for line in self.logged if "staying with what was known" in line]
+        return [line for line in self.logged if "keeping the known addresses" in line]
 
     async def test_the_name_vanishes(self) -> None:
         """What was known is kept; the log says so once, and once that it is over."""

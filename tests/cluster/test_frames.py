@@ -48,8 +48,8 @@ class WhoseTests(SynchronousTestCase):
 
     def test_what_cannot_be_read_closes_the_link_with_the_reason(self) -> None:
         for kind, body, text in (
-            (frames.TABLE, b"[", "a frame that is no JSON"),
-            (frames.TABLE, b"[]", "a frame that is no JSON object"),
+            (frames.TABLE, b"[", "a frame that is not JSON"),
+            (frames.TABLE, b"[]", "a frame that is not a JSON object"),
             (frames.TABLE, pack(to=1, set=[]), "it has no 'at'"),
             (frames.TABLE, pack(at="1", to=1, set=[]), "its 'at' is not a number"),
             (frames.TABLE, pack(at=0, to=1, set=[["f#/#", 1]]), "'#' must stand alone"),

@@ -39,7 +39,6 @@ class Case(SynchronousTestCase):
             Clock(),
             lambda: self.world.now,
             lambda listener: Limits(),
-            lambda: None,
         )
 
     def link(self, name: str, dialled: str = "", address: str = "") -> LinkEnd:

@@ -86,7 +86,7 @@ class NodeTests(Case):
         self.cluster.node.tick(self.world.now)
 
     def shown(self) -> list[dict[str, Any]]:
-        found: list[dict[str, Any]] = self.ask("cluster-status")["unreachable"]
+        found: list[dict[str, Any]] = self.operations.cluster_status()["unreachable"]
         return found
 
     def test_it_is_shown_until_somebody_answers(self) -> None:

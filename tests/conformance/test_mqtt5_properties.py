@@ -1,7 +1,7 @@
 """MQTT 5, chapter 2.2.2: every property in every packet, where it belongs and where it does not.
 
 These rules carry no ids.  The text says of a property in a packet that may not have it, and of a
-value that is not of its type, that the packet is malformed; of a property that stands there twice,
+value that is not of its type, that the packet is malformed; of a property that appears twice,
 and of a value out of range, that it is a Protocol Error.
 """
 

@@ -82,7 +82,7 @@ class FileTests(ServiceCase):
     def test_not_a_socket(self) -> None:
         self.path.parent.mkdir()
         self.path.write_text("precious")
-        self.assertEqual(self.refusal(), "is there already, and is not a socket")
+        self.assertEqual(self.refusal(), "exists and is not a socket")
         self.assertEqual(self.path.read_text(), "precious")
 
     def test_cannot_be_made(self) -> None:

@@ -119,7 +119,7 @@ class Lines(Case):
     def test_defects_come_with_their_traceback(self) -> None:
         self.events.crashed("'sensor-7'", RuntimeError("a defect"))
         self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
-        self.assertIn("'sensor-7' was closed", self.said())
+        self.assertIn("it hit 'sensor-7'", self.said())
 
     def test_fields_for_programs(self) -> None:
         self.events.disconnected(self.source(), reasons.QUOTA_EXCEEDED, "", events.BROKER)

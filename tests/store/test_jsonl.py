@@ -461,12 +461,14 @@ class CheckTests(JsonlCase):
         out = io.StringIO()
         store = self.store(batch(session(1), session(2), delivery(1, 1), notes={"n": "1"}))
         self.assertEqual(self.done(check(store, out)), 0)
-        self.assertEqual(out.getvalue(), "memory: all is well; 2 sessions, 1 delivery, 1 note\n")
+        self.assertEqual(
+            out.getvalue(), "memory: no problems found; 2 sessions, 1 delivery, 1 note\n"
+        )
 
     def test_nothing(self) -> None:
         out = io.StringIO()
         self.assertEqual(self.done(check(MemoryStore(), out)), 0)
-        self.assertEqual(out.getvalue(), "memory: all is well; nothing in it\n")
+        self.assertEqual(out.getvalue(), "memory: no problems found; nothing in it\n")
 
     def test_problems(self) -> None:
         out = io.StringIO()

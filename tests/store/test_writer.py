@@ -75,14 +75,17 @@ class WriterCase(SynchronousTestCase):
     def begin(self) -> None:
         """A new hub on the same store."""
         self.world = World()
+        self.world.hub.wake = self.settle
         self.writer = StoreWriter(
             self.balky,
             self.world.hub,
             self.clock,
             lambda: self.world.now + self.clock.seconds(),
             1.0,
-            self.world.settle,
         )
+
+    def settle(self) -> None:
+        self.world.settle()
 
     def _hear(self, event: dict[str, Any]) -> None:
         if event.get("log_namespace") == "mhub.store":
@@ -255,7 +258,7 @@ class CloseTests(WriterCase):
         self.clock.pump([0.1] * 60)
         self.successResultOf(closing)
         self.assertEqual(self.clock.getDelayedCalls(), [])
-        self.assertTrue(any("stopped with" in line for line in self.said), self.said)
+        self.assertTrue(any("were not stored" in line for line in self.said), self.said)
 
     def test_not_for_a_store_that_is_another_ones(self) -> None:
         """It would never take what is pending."""

@@ -20,6 +20,7 @@ USER, PASSWORD = "alice", "correct horse"
 _CONFIG = """
 [log]
 level = "debug"
+rate = 0
 
 [auth.scram]
 users_file = "scram-users"

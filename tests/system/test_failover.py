@@ -180,7 +180,7 @@ class FailoverTests(SynchronousTestCase):
         sent += self.publish("b", 5, 2)
         house.nodes["a"].thaw()
         self.assertEqual(house.nodes["a"].wait(), 1)
-        self.assertIn("this node was taken for dead", house.nodes["a"].log())
+        self.assertIn("this node was considered dead", house.nodes["a"].log())
         # What it has acknowledged nevertheless is with the others.
         while (packet := late.receive()) is not None:
             if packet.type == "PUBACK":

@@ -132,7 +132,7 @@ class OtherPortsTests(StrangerCase):
             held.append(sock)
         sock, name = self.open(self.house.small)
         self.assertEqual(b"", closed_within(sock, AT_ONCE_S))
-        self.assertIn("on small was rejected: the limit of connections", self.logged(name))
+        self.assertIn("on small was rejected: the connection limit", self.logged(name))
         held[0].sendall(packets.disconnect())
         self.assertEqual(b"", closed_within(held[0], AT_ONCE_S))
         sock, name = self.open(self.house.small)

@@ -32,7 +32,7 @@ def mark(epoch: int, gap: bool) -> bytes:
 def read_mark(body: bytes) -> tuple[int, bool]:
     """Epoch, gap."""
     if len(body) != MARK_SIZE:
-        raise malformed("a mark that is none")
+        raise malformed("an invalid mark")
     return _timestamp(body), body[9] != 0
 
 
@@ -42,14 +42,14 @@ def close(began: int) -> bytes:
 
 def read_close(body: bytes) -> int:
     if len(body) != CLOSE_SIZE:
-        raise malformed("a control record that is none")
+        raise malformed("an invalid control record")
     return _timestamp(body)
 
 
 def _timestamp(body: bytes) -> int:
     found = read_u64(body, 1)[0]
     if found > MOST_TIMESTAMP:
-        raise malformed("a control record with a timestamp that is none")
+        raise malformed("a control record with an invalid timestamp")
     return found
 
 

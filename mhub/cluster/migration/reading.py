@@ -21,7 +21,7 @@ def read_session(data: bytes) -> StoredSession:
     try:
         stored = decode_session(data)
     except ValueError as error:
-        raise malformed(f"a session that is none: {error}") from error
+        raise malformed(f"an invalid session: {error}") from error
     for record in stored.subscriptions:
         check_filter(split_share(record.name)[1], _LEVELS)
     if stored.record.will:
@@ -43,9 +43,9 @@ def _check_message(body: bytes) -> None:
     try:
         message = publish_of(body, 0.0)
     except ValueError as error:
-        raise malformed(f"a message of a session that is none: {error}") from error
+        raise malformed(f"a message of an invalid session: {error}") from error
     check_name(message.topic, _LEVELS)
     if message.qos > 2:
         raise malformed("a message of a session with QoS 3")
     if message.hlc > MOST_TIMESTAMP:
-        raise malformed("a message of a session with a timestamp that is none")
+        raise malformed("a message of a session with an invalid timestamp")

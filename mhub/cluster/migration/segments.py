@@ -92,7 +92,7 @@ def segments_of(said: list[Any]) -> list[Segment]:
 
 def _segment(said: list[Any]) -> Segment:
     if len(said) != len(Segment._fields):
-        raise malformed("a segment that is none")
+        raise malformed("an invalid segment")
     node, epoch, position, early, since, was_open = said
     return Segment(
         as_text(node, NAME),

@@ -79,10 +79,6 @@ class Tokens:
         return f"{self._instance}-{self._last}"
 
 
-def nothing() -> None:
-    """For a node that need not wake anybody."""
-
-
 class Side:
     """A node with its disk, up or down."""
 
@@ -114,7 +110,6 @@ class Side:
         settings.instance = instance
         settings.version = "0"
         node = Node(hub, settings, self, self.clock, Random(1), self.log, self.limits)
-        node.wake = nothing
         clock = Clock(self.name, EPOCH + self.skew_s)
         hub.join(Peers(hub, self.name, clock, node, PeerLimits()))
         self.disk = Disk(self.world, self.store, config.window) if config.durable else None

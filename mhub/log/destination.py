@@ -1,0 +1,78 @@
+"""Where the log goes, as `[log]` in the configuration wants it: an observer of Twisted's."""
+
+from typing import Any
+
+from twisted.logger import ILogObserver, LogLevel
+from zope.interface import implementer  # type: ignore[import-untyped]
+
+from mhub.config import LogSettings
+from mhub.log import level, logger, set_rate_limit
+from mhub.log.limit import RateLimit
+from mhub.log.lines import json_line, text_line
+from mhub.log.outputs import FileOutput, Output, StandardOutput, SyslogOutput
+
+
+class LogError(Exception):
+    """The log cannot be written; the text says why."""
+
+
+@implementer(ILogObserver)
+class Destination:
+    """Writes lines of mhub, which were chosen before they came here, and of others.
+
+    What Twisted says at `info` (a factory starts, the log begins) is for those who look for a
+    defect: it is shown at the level `debug` alone.
+    """
+
+    def __init__(self, settings: LogSettings) -> None:
+        """LogError if it cannot be written to."""
+        self._line = json_line if settings.format == "json" else text_line
+        try:
+            self._output = _output(settings)
+        except OSError as error:
+            raise LogError(f"cannot write the log {settings.file}: {error.strerror}") from error
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        if event.get("log_level") is None:
+            return
+        if not str(event.get("log_namespace")).startswith("mhub.") and not _is_shown(event):
+            return
+        self._output.write(self._line(event), event)
+
+    def reopen(self) -> None:
+        """After the files were moved."""
+        self._output.reopen()
+
+
+def _is_shown(event: dict[str, Any]) -> bool:
+    if level() is LogLevel.debug:
+        return True
+    return bool(event["log_level"] >= max(level(), LogLevel.warn))
+
+
+def _output(settings: LogSettings) -> Output:
+    if settings.to == "file":
+        return FileOutput(settings.file, settings.max_file_size, settings.keep_files)
+    if settings.to == "syslog":
+        return SyslogOutput(settings.syslog, settings.facility)
+    return StandardOutput()
+
+
+def limit_rate(settings: LogSettings, clock: Any) -> None:
+    """Leave lines out that come too fast; `clock` is a reactor."""
+    if not settings.rate:
+        set_rate_limit(None)
+        return
+    log = logger("log")
+
+    def tell(kind: str, at: str, count: int) -> None:
+        log.emit(
+            LogLevel.levelWithName(at),
+            "{count} more lines left out (log.rate): {kind}",
+            count=count,
+            kind=kind,
+            unlimited=True,
+        )
+
+    limit = RateLimit(settings.rate, settings.burst, settings.summary_s, clock, tell)
+    set_rate_limit(limit)
