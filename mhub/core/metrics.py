@@ -206,14 +206,14 @@ def _messages() -> list[Metric]:
             "retained messages/count",
             GAUGE,
             "messages",
-            "retained messages",
+            "retained messages, those under `$SYS` among them",
             lambda hub: len(hub.retained),
         ),
         Metric(
             "store/messages/bytes",
             GAUGE,
             "bytes",
-            "retained messages: their topics and payloads",
+            "memory that retained messages take, about; those under `$SYS` do not count",
             lambda hub: hub.retained.size_bytes,
         ),
         Metric(

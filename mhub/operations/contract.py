@@ -69,7 +69,7 @@ class MessageNumbers:
 class QueueNumbers:
     queued_bytes: int  # of all sessions
     max_queued_bytes: int  # 0: any number
-    retained: int
+    retained: int  # of clients: what is under $SYS does not count
     retained_bytes: int
 
 

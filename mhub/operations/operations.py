@@ -86,7 +86,7 @@ class Operations:
             queues=QueueNumbers(
                 queued_bytes=hub.queues.size_bytes,
                 max_queued_bytes=hub.queues.most_bytes,
-                retained=len(hub.retained),
+                retained=len(hub.retained) - hub.retained.own,
                 retained_bytes=hub.retained.size_bytes,
             ),
             store=StoreStatus(

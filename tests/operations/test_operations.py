@@ -51,6 +51,15 @@ class StatusTests(Case):
         self.assertEqual((status.store.name, status.store.state), ("memory", "none"))
         self.assertIsNone(status.cluster)
 
+    def test_retained_messages_of_clients_alone(self) -> None:
+        """As their bounds count them: without what the broker publishes under $SYS."""
+        self.world.client("c").publish("t/1", b"x", 0, retain=True)
+        self.world.wait(60.0, 6)
+        self.assertGreater(len(self.world.hub.retained), 1)
+        queues = self.operations.status().queues
+        self.assertEqual(queues.retained, 1)
+        self.assertGreater(queues.retained_bytes, 0)
+
     def test_without_sys_there_are_no_rates(self) -> None:
         self.world = World(sys_interval_s=0.0)
         self.operations = Operations(
