@@ -106,8 +106,11 @@ def _why(event: Event) -> str:
 
 
 def _connected(event: Event) -> str:
-    user = event.principal.shown_user()
-    user = f", user {user!r}" if user else ""
+    user = ""
+    if event.user:
+        user = f", user {event.user!r}"
+    elif event.claimed_user:
+        user = f", user {event.claimed_user!r} (not authenticated)"
     resumed = ", session resumed" if event.session_present else ""
     return (
         f"{event.client_id!r} connected from {event.address} on {event.listener},"
@@ -116,7 +119,7 @@ def _connected(event: Event) -> str:
 
 
 def _disconnected(event: Event) -> str:
-    why = _why(event)
+    why = "" if event.by == events.OPERATOR else _why(event)  # which a line before this one says
     return (
         f"{event.client_id!r} from {event.address} disconnected, {ENDS[event.by]}"
         f"{': ' if why else ''}{why}"

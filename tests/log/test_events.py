@@ -49,6 +49,9 @@ class Lines(Case):
         self.assertEqual(
             self.said(), "info: 'sensor-7' connected from 192.0.2.1:50000 on tcp-1883, MQTT 5.0"
         )
+        source.principal.claimed_user = "alice"
+        self.events.connected(source, False)
+        self.assertTrue(self.said().endswith("MQTT 5.0, user 'alice' (not authenticated)"))
         source.principal.user = "alice"
         self.events.connected(source, True)
         self.assertTrue(self.said().endswith("MQTT 5.0, user 'alice', session resumed"))
