@@ -53,12 +53,6 @@ class Principal:
             self.user = user
             self.method = method
 
-    def shown_user(self) -> str:
-        """For people: a name that was not proved has a question mark."""
-        if self.user or not self.claimed_user:
-            return self.user
-        return self.claimed_user + "?"
-
     def identified(self, identity: "Identity") -> "Principal":
         """The same one, with what authentication has found out about it."""
         known = Principal(self.address, self.listener)

@@ -77,7 +77,7 @@ class Lines(Case):
                 reasons.ADMINISTRATIVE_ACTION,
                 "",
                 events.OPERATOR,
-                "by an operator: administrative action",
+                "by an operator",
             ),
         ):
             self.events.disconnected(self.source(), reason, text, by)
