@@ -90,6 +90,7 @@ class Node:
         self.seeds: list[str] = []
         self.leaving = False
         self.warn = log  # what somebody should look after
+        self.count_strangers: Callable[[], dict[str, int]] = dict  # for $SYS
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
         self._unreachable = Unreachable(settings.dead_s)
@@ -587,6 +588,9 @@ class Node:
 
     def stored(self) -> None:
         self.inbox.go_on()
+
+    def stranger_numbers(self) -> dict[str, int]:
+        return self.count_strangers()
 
     def session_numbers(self) -> dict[str, int]:
         return self.migration.outlook.numbers()
