@@ -85,7 +85,7 @@ class Subscribing:
             and len(session.subscriptions) >= allowed.max_subscriptions
         ):
             return reasons.QUOTA_EXCEEDED
-        if self.hub.router.refuses(allowed.mount_point + topic_filter):
+        if self.hub.router.refuses(topic_filter):
             self.hub.stats.subscriptions_refused_patterns += 1
             return reasons.QUOTA_EXCEEDED
         authorizer = self.hub.authorizer
