@@ -80,7 +80,7 @@ def kick(argv: list[str]) -> int:
     parser.add_argument(
         "--delete-session",
         action="store_true",
-        help="forget its session as well, also of one that is not connected: subscriptions,"
+        help="delete its session as well, also of one that is not connected: subscriptions,"
         " queued messages and messages in flight",
     )
     return _run(parser, argv, _kick)
