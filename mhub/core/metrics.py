@@ -173,7 +173,7 @@ def _traffic() -> list[Metric]:
             COUNTER,
             "messages",
             "PUBLISH packets that their sender was not authorized for",
-            lambda hub: hub.stats.publish_refused,
+            lambda hub: hub.stats.publish_denied,
         ),
         Metric(
             "publish/bytes/received",
