@@ -154,7 +154,7 @@ def store(argv: list[str]) -> int:
 
 
 def cluster(argv: list[str]) -> int:
-    from mhub.control.command import main as run
+    from mhub.control.cluster_command import main as run
 
     return run(argv)
 

@@ -321,9 +321,6 @@ class Broker(MultiService):
     def listeners(self) -> list[ListenerStatus]:
         return self.net.listeners()
 
-    def open_connections(self) -> int:
-        return len(self.net.loop.links)
-
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:
             return None

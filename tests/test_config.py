@@ -233,7 +233,7 @@ class ListenerTests(ConfigCase):
             mode = "0600"
             [[listeners]]
             transport = "unix"
-            path = "a.sock"
+            path = "/a.sock"
             port = 1
             """,
             "3: listeners[0].http_path: only for transport ws or wss; this listener's is tcp",

@@ -50,11 +50,20 @@ class Strangers:
         self._penalties: dict[str, list[float]] = {}  # until when each takes a place
         self.listed: frozenset[str] = frozenset()  # addresses of the configuration
         self.evicted = 0
-        self.turned_away = 0
+        self.rejected = 0
         self.wrong_proofs = 0
 
     def __len__(self) -> int:
         return len(self._here)
+
+    def numbers(self) -> dict[str, int]:
+        """As `mhub cluster status` and `$SYS` show them."""
+        return {
+            "now": len(self._here),
+            "evicted": self.evicted,
+            "rejected": self.rejected,
+            "wrong_secrets": self.wrong_proofs,
+        }
 
     def comes(self, stranger: Stranger, address: str, now: float) -> list[Stranger] | None:
         """Who has to go for it; None: it has to go itself."""
@@ -71,7 +80,7 @@ class Strangers:
             self._here[stranger] = place
             return []
         if not victims:
-            self.turned_away += 1
+            self.rejected += 1
             return None
         self.evicted += 1
         del self._here[victims[0]]

@@ -130,7 +130,7 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     ),
     "authentication_timeout_s": Key(
         Seconds(0.1, 3600),
-        "How long an authenticator may take for an answer; then the client is refused.",
+        "How long an authenticator may take to answer; then the client is refused.",
     ),
     "max_keepalive_s": Key(
         WholeSeconds(1, 65535),
@@ -188,9 +188,9 @@ class BrokerLimits:
     max_partial_bytes: int = setting(
         Size(0),
         256 << 20,
-        "How much of packets that have not come as a whole is held, over all clients; 0 is any."
-        " Beyond, the client is disconnected whose packet has made no progress for the longest"
-        " time, by the reason 0x97 in MQTT 5.0. Packets of up to 16 KiB do not count.",
+        "How much of incomplete packets is held, over all clients; 0 is any. Beyond, the client"
+        " whose packet has made no progress for the longest time is disconnected, by the reason"
+        " 0x97 in MQTT 5.0. Packets of up to 16 KiB do not count.",
     )
     max_topic_levels: int = setting(
         Integer(1, 512), 128, "How many levels a topic or a filter may have."

@@ -395,7 +395,7 @@ class LogSettings:
         only=("syslog",),
     )
     facility: str = setting(
-        Choice(*FACILITIES), "daemon", "What syslog is told that the lines are.", only=("syslog",)
+        Choice(*FACILITIES), "daemon", "The facility of the lines.", only=("syslog",)
     )
     rate: float = setting(
         Number(0, 1_000_000),
@@ -409,8 +409,8 @@ class LogSettings:
     summary_s: float = setting(
         Seconds(1, 86400),
         10.0,
-        "How long lines are left out until their number is logged; and how often the number of"
-        " messages is that were dropped for, or denied to, one client after the first.",
+        "How often a number is logged in the place of lines: of the lines that were left out, and"
+        " of the messages that were dropped for a client, or denied to it, after the first.",
     )
 
 

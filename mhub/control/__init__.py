@@ -1,6 +1,6 @@
 """The control socket: how tools on the same machine talk with a running broker.
 
-    mhub status ... -> command -> client -> Unix socket -> server, site, app -> mhub.operations
+    mhub status ... -> ..._command -> client -> Unix socket -> server, site, app -> mhub.operations
 
 contract    what crosses the socket, its bounds, and the error that both sides know
 server      the service that listens: the file, its permissions, new connections
@@ -10,8 +10,9 @@ answer      what is written of an answer, as its client takes it
 client      one call, blocking, for command lines; needs no reactor and no HTTP library
 place       which socket a command line means
 
-    broker_command  `mhub status|clients|kick`; views and table are how they look
-    command         `mhub cluster status|leave|forget`; status is how the first of them looks
+    broker_command   `mhub status|clients|kick`; broker_view is how they look
+    cluster_command  `mhub cluster status|leave|forget`; cluster_view is how the first of them looks
+    table, figures   texts and numbers of answers, as a terminal has room for them
 
 The socket is as open as its file: who may write to it may use every operation.
 """

@@ -9,17 +9,24 @@ from collections.abc import Callable
 from shlex import quote
 from typing import Any, Final
 
-from mhub.control.client import call
+from mhub.control.broker_view import (
+    client_text,
+    clients_left,
+    clients_text,
+    kicked_text,
+    status_text,
+)
+from mhub.control.client import NOT_UNDERSTOOD, call, facts
 from mhub.control.contract import ControlError
 from mhub.control.place import add_place, socket_of
 from mhub.control.table import safe
-from mhub.control.views import client_text, clients_left, clients_text, kicked_text, status_text
 
 OK: Final = 0
 FAILED: Final = 1
 
 PAGE: Final = 1000
-"""Clients that are asked for at a time, at most."""
+"""Clients that are asked for at a time: what `mhub.operations.clients.MOST` allows.  This does not
+import that, as all of the broker would come along."""
 
 LIMIT: Final = 100
 UNBOUND: Final = 1 << 30
@@ -80,7 +87,7 @@ def kick(argv: list[str]) -> int:
     parser.add_argument(
         "--delete-session",
         action="store_true",
-        help="forget its session as well, also of one that is not connected: subscriptions,"
+        help="delete its session as well, also of one that is not connected: subscriptions,"
         " queued messages and messages in flight",
     )
     return _run(parser, argv, _kick)
@@ -103,13 +110,13 @@ def _run(parser: ArgumentParser, argv: list[str], do: Callable[[str, Namespace],
 
 
 def _status(path: str, args: Namespace) -> None:
-    found = _facts(call(path, "status"))
+    found = facts(call(path, "status"))
     print(_json(found) if args.json else status_text(found))
 
 
 def _clients(path: str, args: Namespace) -> None:
     if args.client is not None:
-        found = _facts(call(path, "client", {"client_id": args.client}))
+        found = facts(call(path, "client", {"client_id": args.client}))
         print(_json(found) if args.json else client_text(found))
         return
     shown, left, last = _list(path, args)
@@ -141,10 +148,10 @@ def _list(path: str, args: Namespace) -> tuple[list[dict[str, Any]], int, dict[s
     shown: list[dict[str, Any]] = []
     while True:
         asked["limit"] = min(wanted - len(shown), PAGE)
-        page = _facts(call(path, "clients", asked))
+        page = facts(call(path, "clients", asked))
         found = page.get("clients")
         if not isinstance(found, list):
-            raise ControlError("the broker gives an answer that this mhub does not understand")
+            raise ControlError(NOT_UNDERSTOOD)
         shown += found
         left = int(page.get("left", 0))
         if not found or not left or len(shown) >= wanted:
@@ -157,7 +164,7 @@ def _kick(path: str, args: Namespace) -> None:
         "client_id": args.client,
         "delete_session": args.delete_session,
     }
-    found = _facts(call(path, "kick", asked))
+    found = facts(call(path, "kick", asked))
     print(_json(found) if args.json else kicked_text(found))
 
 
@@ -188,9 +195,3 @@ def _width() -> int:
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
         return shutil.get_terminal_size().columns
     return 1 << 20
-
-
-def _facts(answer: object) -> dict[str, Any]:
-    if not isinstance(answer, dict):
-        raise ControlError("the broker gives an answer that this mhub does not understand")
-    return answer

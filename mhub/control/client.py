@@ -7,13 +7,14 @@ So this is a page of code, where the standard library's client would be a third 
 
 import socket
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import Any, Final
 
 from mhub.control.contract import ControlError, from_line, short_name, to_line
 
 CONNECT_S: Final = 5.0
 SILENCE_S: Final = 30.0
 MAX_LINE: Final = 64 << 20
+NOT_UNDERSTOOD: Final = "the broker gives an answer that this mhub does not understand"
 
 
 class NoBroker(ControlError):
@@ -62,6 +63,13 @@ def call(
             if progress is not None:
                 progress(str(answer["progress"]))
     raise ControlError(f"the broker at {path} went away without an answer: has it ended?")
+
+
+def facts(answer: object) -> dict[str, Any]:
+    """An answer that has to be an object.  Raises ControlError."""
+    if not isinstance(answer, dict):
+        raise ControlError(NOT_UNDERSTOOD)
+    return answer
 
 
 def _connect(path: str) -> socket.socket:

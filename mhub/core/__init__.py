@@ -4,7 +4,11 @@ Sans-I/O and compiled by mypyc: no twisted, no zope, no clock (`now` is an argum
 Imports `mhub.wire` and the standard library.  The world is reached through the ports alone.
 
     limits      what a listener allows its clients
-    ports       what the core needs from the world: outlet, authorizer, exchange
+    ports       what the core needs from the world: outlets, the journal writer, the cluster
+    principal   who a connection is: what it has proved, what it only says
+    authentication  what an authenticator is asked and may answer, at once or later
+    authorization   what is asked about a principal before it may do something
+    namespace   the topics that a client sees: those below its mount point
     events      what happens, as one stream for any number of sinks; never per message
     stats       counters, plain integers
     timers      one wheel for every deadline
@@ -21,7 +25,6 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
     partial     packets of which only a part has come, of all connections together
-    authentication  enhanced authentication: what a method is, and a client that uses one
     aliases     topic aliases of a connection
     frames      a message as the frame that one connection gets
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says

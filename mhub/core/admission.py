@@ -1,4 +1,14 @@
-"""CONNECT and AUTH: who it is, which session it gets, what the CONNACK says."""
+"""CONNECT and AUTH: who it is, which session it gets, what the CONNACK says.
+
+    connect -> authenticator or exchange (`mhub.core.authentication`) -> _take
+    auth    -> exchange                                               -> _take
+    _take   -> _act, with the Step; at once, or by answered() when it comes later
+    _act    -> _accept     who it is is known: client id, will, keep-alive, expiry are decided
+    _accept -> welcome     the session and the CONNACK; at once, or when another node has sent it
+
+What is refused on this way is a ProtocolFault, which ends in refuse().  Without an authenticator
+connect goes straight to _accept.
+"""
 
 from typing import TYPE_CHECKING, Final
 
@@ -283,22 +293,8 @@ class Admission:
         principal.client_id = client_id
         hub.check_session_room(connection, client_id)
         self._check_will(connection, packet)
-        keepalive_s = packet.keepalive_s
-        if keepalive_s > allowed.max_keepalive_s or (
-            keepalive_s == 0 and not allowed.allow_keepalive_off
-        ):
-            if packet.version < V5:  # it cannot be told another value
-                raise ProtocolFault(
-                    reasons.CLIENT_ID_NOT_VALID,
-                    f"keep-alive {keepalive_s} s, at most {allowed.max_keepalive_s} s are allowed",
-                )
-            keepalive_s = allowed.max_keepalive_s
-        given = packet.properties
-        if packet.version == V5:
-            expiry_s = given.number(properties.SESSION_EXPIRY, 0)
-            expiry_s = min(expiry_s, allowed.max_session_expiry_s)
-        else:
-            expiry_s = 0 if packet.clean else allowed.session_expiry_v3_s
+        keepalive_s = _granted_keepalive_s(packet, allowed)
+        expiry_s = _granted_expiry_s(packet, allowed)
         connection.client_id = client_id
         connection.keepalive_s = keepalive_s
         answer = b""
@@ -427,6 +423,27 @@ class Admission:
             if code_or_none is not None:
                 connection.write(encode.connack_v3(False, code_or_none))
         self.hub.events.refused(connection, reason, text)
+
+
+def _granted_keepalive_s(packet: Connect, allowed: Limits) -> int:
+    asked_s = packet.keepalive_s
+    is_off = asked_s == 0
+    if asked_s <= allowed.max_keepalive_s and (allowed.allow_keepalive_off or not is_off):
+        return asked_s
+    if packet.version < V5:  # it cannot be told another value
+        raise ProtocolFault(
+            reasons.CLIENT_ID_NOT_VALID,
+            f"keep-alive {asked_s} s, at most {allowed.max_keepalive_s} s are allowed",
+        )
+    return allowed.max_keepalive_s
+
+
+def _granted_expiry_s(packet: Connect, allowed: Limits) -> int:
+    """How long the session may outlive its connection."""
+    if packet.version < V5:
+        return 0 if packet.clean else allowed.session_expiry_v3_s
+    asked_s = packet.properties.number(properties.SESSION_EXPIRY, 0)
+    return min(asked_s, allowed.max_session_expiry_s)
 
 
 def _offer(allowed: Limits) -> bytes:

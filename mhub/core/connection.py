@@ -161,9 +161,7 @@ class Connection(Waiter):
         self.blocked = False
         self.unread_bytes = 0
         self.deferred: deque[DeferredFrame] | None = None
-        self.output_held_until = (
-            0  # nothing leaves before this batch is safe; 0: nothing to wait for
-        )
+        self.output_held_until = 0  # nothing leaves before this batch is safe; 0: none
         self.paused = 0  # the set of reasons why nothing is read from it
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn

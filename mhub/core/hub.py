@@ -410,7 +410,7 @@ class Hub:
             self.require_journal().session(session)
         message = will.message
         if self.may_leave_will(session.principal, message):
-            self.stats.publish_refused += 1  # it could be left, and its client may not any more
+            self.stats.publish_denied += 1  # it could be left, and its client may not any more
             return
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
@@ -568,17 +568,17 @@ class Hub:
         if self.peers is not None:
             self.peers.neighbours.ended(session)
 
-    def kick(self, session: Session, forget: bool) -> None:
-        """An operator sends a client away; `forget`: its session goes, too."""
+    def kick(self, session: Session, delete_session: bool) -> None:
+        """An operator disconnects a client, and may delete its session with that."""
         gone = "session deleted by an operator"
         connection = session.connection
         if connection is not None:
-            text = gone if forget else "disconnected by an operator"
+            text = gone if delete_session else "disconnected by an operator"
             connection.kick(reasons.ADMINISTRATIVE_ACTION, text)
         else:
             self.events.kicked(session.principal, 0, 0, gone)
         # It may have ended with its connection, or by what its will brought about.
-        if forget and self.sessions.get(session.client_id) is session:
+        if delete_session and self.sessions.get(session.client_id) is session:
             self.end_session(session)
 
     # The end

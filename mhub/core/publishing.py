@@ -52,7 +52,7 @@ class Publishing:
             return
         reason = hub.may_publish(connection.principal, message, route.reserved)
         if reason:
-            stats.publish_refused += 1
+            stats.publish_denied += 1
             hub.events.denied(connection, events.PUBLISH, message.topic, reason)
         elif allowed.message_size_limit and len(message.payload) > allowed.message_size_limit:
             stats.publish_refused_size += 1

@@ -1,4 +1,4 @@
-"""Counters: plain integers that the core adds to and the stats side reads.
+"""Counters: plain integers that the core adds to, and `mhub.core.metrics` shows.
 
 What is an event is counted by hearing of it: Stats is a sink.  What happens to messages and bytes
 is counted where it happens.
@@ -31,7 +31,7 @@ class Stats:
         self.publish_sent = 0
         self.publish_bytes_received = 0
         self.publish_bytes_sent = 0
-        self.publish_refused = 0  # not authorized
+        self.publish_denied = 0  # not authorized
         self.publish_refused_size = 0  # the payload was longer than the listener allows
         self.dropped_queue_full = 0  # a session's queue was at its bound
         self.dropped_offline = 0  # QoS 0 for a session without connection

@@ -14,14 +14,9 @@ from twisted.python.failure import Failure
 from mhub.core import events
 from mhub.core.events import Event
 from mhub.log import is_wanted, logger
+from mhub.log.lines import EVENT_FIELDS
 from mhub.wire import reasons
 from mhub.wire.packets import VERSION_NAMES
-
-FIELDS: Final = (
-    *("client_id", "user", "claimed_user", "address", "listener", "reason", "text", "cause", "by"),
-    *("topic", "node"),
-)
-"""Those that a line carries if they are not empty."""
 
 DROPS: Final = {
     "queue_full": "the queue is full",
@@ -102,13 +97,11 @@ def _quoted(text: str) -> str:
 
 
 def _fields(event: Event) -> dict[str, object]:
-    found = {name: getattr(event, name) for name in FIELDS if getattr(event, name)}
+    found = {name: getattr(event, name) for name in EVENT_FIELDS}
     found |= {name: _brief(text) for name, text in found.items() if isinstance(text, str)}
-    if event.version:
-        found["version"] = VERSION_NAMES[event.version]
-    if event.count > 1:
-        found["count"] = event.count
-    return found
+    found["version"] = VERSION_NAMES[event.version] if event.version else ""
+    found["count"] = event.count if event.count > 1 else 0
+    return {name: value for name, value in found.items() if value}
 
 
 def _why(event: Event) -> str:

@@ -8,10 +8,10 @@ from typing import Any, Final
 from twisted.logger import eventAsText, formatEvent
 
 EVENT_FIELDS: Final = (
-    *("event", "client_id", "user", "claimed_user", "address", "listener", "version", "reason"),
+    *("client_id", "user", "claimed_user", "address", "listener", "version", "reason"),
     *("text", "cause", "by", "topic", "node", "count"),
 )
-"""What an event of the hub brings along, for JSON."""
+"""What the line of an event of the hub brings along, for JSON, where it is not empty."""
 
 
 def part_of(event: dict[str, Any]) -> str:
@@ -45,9 +45,10 @@ def json_line(event: dict[str, Any]) -> str:
         "part": part_of(event),
         "message": formatEvent(event),
     }
-    for name in EVENT_FIELDS:
-        if name in event and "event" in event:
-            found[name] = event[name]
+    if "event" in event:
+        for name in ("event", *EVENT_FIELDS):
+            if name in event:
+                found[name] = event[name]
     if "log_failure" in event:
         found["traceback"] = event["log_failure"].getTraceback()
     # ASCII only: what a client calls itself cannot look like something else in a terminal.

@@ -91,12 +91,11 @@ class Acceptor:
 class Link:
     """One accepted socket: the core's Outlet."""
 
-    def __init__(self, loop: "Loop", acceptor: Acceptor, sock: socket.socket, peer: str) -> None:
+    def __init__(self, loop: "Loop", acceptor: Acceptor, sock: socket.socket) -> None:
         self.loop = loop
         self.acceptor = acceptor
         self.sock = sock
         self.fd = sock.fileno()
-        self.peer = peer
         self.epoll = loop.handshaking  # which one watches it
         self.mask = IN
         self.unsent: bytes = b""  # what the socket did not take, from
@@ -461,7 +460,7 @@ class Loop:
                 return
             self._welcome(acceptor, sock, _show(address), now)
 
-    def _welcome(self, acceptor: Acceptor, sock: socket.socket, peer: str, now: float) -> None:
+    def _welcome(self, acceptor: Acceptor, sock: socket.socket, address: str, now: float) -> None:
         limit = ""
         if acceptor.max_connections and acceptor.connections >= acceptor.max_connections:
             limit = "listeners.max_connections"
@@ -469,14 +468,15 @@ class Loop:
             limit = "limits.max_connections"
         if limit:
             sock.close()
-            self.hub.events.rejected(acceptor.name, peer, "the connection limit is reached", limit)
+            text = "the connection limit is reached"
+            self.hub.events.rejected(acceptor.name, address, text, limit)
             return
         self.hub.stats.connections_accepted += 1
         self.hub.stats.connections_open += 1
         acceptor.connections += 1
         sock.setblocking(False)
-        link = Link(self, acceptor, sock, peer)
-        link.connection = Connection(self.hub, link, acceptor.limits, now, peer, acceptor.name)
+        link = Link(self, acceptor, sock)
+        link.connection = Connection(self.hub, link, acceptor.limits, now, address, acceptor.name)
         if acceptor.layers is not None:
             link.layers = acceptor.layers()
         self.links[link.fd] = link
@@ -520,7 +520,7 @@ class Loop:
 
 
 def _show(address: object) -> str:
-    """A peer's address as a person writes it; nothing for a Unix socket."""
+    """A client's address as a person writes it; that of a Unix socket is `local`."""
     if isinstance(address, tuple) and len(address) >= 2:
         host, port = address[0], address[1]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -126,6 +126,7 @@ class NetService(Service):
         self._ticks.clock = reactor
         self._tls: dict[str, TlsContexts] = {}
         self._bound: list[tuple[ListenerSettings, Acceptor]] = []
+        self._opened: list[tuple[ListenerSettings, Acceptor]] = []  # with the ports that they got
         self.is_open = False
 
     def privilegedStartService(self) -> None:
@@ -138,7 +139,6 @@ class NetService(Service):
 
     def open(self) -> None:
         """Let clients in."""
-        opened: list[ListenerSettings] = []
         self._hub.publish_due_wills(self.loop.clock())
         self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
         self._reactor.addReader(self._turns)
@@ -146,22 +146,20 @@ class NetService(Service):
             self.loop.listen(bound)
             if listener.transport != "unix":
                 listener = replace(listener, port=bound.listener.getsockname()[1])
-            opened.append(listener)
+            self._opened.append((listener, bound))
             self._log.info(
                 "listening on {address} ({name})", address=listener.address, name=listener.name
             )
-        self._strangers.listeners = opened
+        self._strangers.listeners = [listener for listener, _ in self._opened]
         self.is_open = True
 
     def listeners(self) -> list[ListenerStatus]:
         """Those that are open."""
-        acceptors = {bound.name: bound for _, bound in self._bound}
         return [
             ListenerStatus(
-                settings.name, settings.address, bound.connections, bound.max_connections
+                listener.name, listener.address, bound.connections, bound.max_connections
             )
-            for settings in (self._strangers.listeners if self.is_open else ())
-            if (bound := acceptors.get(settings.name)) is not None
+            for listener, bound in self._opened
         ]
 
     def close_listeners(self) -> None:

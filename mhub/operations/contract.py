@@ -193,8 +193,6 @@ class Surroundings(Protocol):
 
     def listeners(self) -> list[ListenerStatus]: ...
 
-    def open_connections(self) -> int: ...
-
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         """What the store has, of one moment, as Store.pages(); None: there is no store."""
 

@@ -51,7 +51,6 @@ class Operations:
         self._around = surroundings
         self._clock = clock
         self._pause = pause
-        self._started_at = clock()
         self._build = build.kind()
 
     # The broker
@@ -64,10 +63,10 @@ class Operations:
             build=self._build,
             pid=os.getpid(),
             state=self._around.state(),
-            uptime_s=round(self._clock() - self._started_at, 3),
+            uptime_s=round(self._clock() - hub.started_at, 3),
             listeners=tuple(self._around.listeners()),
             connections=ConnectionNumbers(
-                open=self._around.open_connections(),
+                open=stats.connections_open,
                 accepted=stats.connections_accepted,
                 refused=stats.connections_refused,
                 rejected=stats.connections_rejected,
@@ -140,7 +139,7 @@ class Operations:
         return clients.detail(self._session(client_id), self._moment())
 
     def kick(self, client_id: str, delete_session: bool = False) -> Kicked:
-        """Close a client's connection, and forget its session if that is wanted."""
+        """Close a client's connection, and delete its session if that is wanted."""
         session = self._session(client_id)
         if session.frozen:
             raise OperationError("its session is just going to another node; try again there")

@@ -1,9 +1,8 @@
-"""The lasting sessions and the retained messages of a hub without a store, as a store would have
-them.
+"""What a hub without a store has for an export: lasting sessions and retained messages.
 
-Each session is taken as a whole, between two of the hub's turns, so its state is of one moment;
-what makes records of its messages has more time.
-Messages have no number there, so one that several sessions wait for comes with each of them.
+Each session is taken as a whole between two turns of the hub, so its state is of one moment; its
+messages are made into records later, in slices.  Messages have no number there, so one that several
+sessions wait for comes with each of them.
 """
 
 from collections.abc import AsyncGenerator
@@ -19,6 +18,7 @@ from mhub.operations.slices import Slices
 from mhub.wire.topics import reserved
 
 PORTION: Final = 25
+"""Records of a batch, and so between two looks at the clock."""
 
 Taken = tuple[int, bool, Delivery]
 """A delivery as it was: its packet id, 0 if it waits; whether it was released; itself."""

@@ -284,7 +284,7 @@ class Authorization(Case):
         found = [(packet.type, packet.reason) for packet in client.take()]
         self.assertEqual(found, [("PUBACK", 0x87), ("PUBREC", 0x87), ("PUBACK", 0)])
         self.assertEqual([packet.topic for packet in self.watcher.take()], ["open"])
-        self.assertEqual(self.world.stats.publish_refused, 2)
+        self.assertEqual(self.world.stats.publish_denied, 2)
         self.assertEqual(client.session.incoming, {})
 
     def test_version_3_is_told_nothing(self) -> None:

@@ -203,4 +203,4 @@ class Wills(Case):
         self.rules.denied = {("will", "u", "w")}
         client.lose()
         self.assertEqual(watcher.take(), [])
-        self.assertEqual(self.world.stats.publish_refused, 1)
+        self.assertEqual(self.world.stats.publish_denied, 1)

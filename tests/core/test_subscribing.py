@@ -91,6 +91,13 @@ class Answers(Case):
         client.next("UNSUBACK")
         self.assertEqual(old.subscribe("a/b/+" + deep).reasons, [0])
 
+    def test_patterns_below_a_mount_point(self) -> None:
+        """Its levels count once: filters with 8 levels in all are free."""
+        self.build(max_wildcard_patterns=1, mount_point="m/")
+        client = self.client()
+        found = [client.subscribe("+" + "/x" * more).reasons for more in (10, 7, 6)]
+        self.assertEqual(found, [[0], [0x97], [0]])
+
     def test_all_of_a_packet_or_nothing(self) -> None:
         """A filter that breaks the rules ends the connection before any other is taken."""
         for wrong in (("a#", 0), ("$share//x", 0), ("$share/g/x", p.options(no_local=True))):

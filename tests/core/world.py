@@ -86,9 +86,6 @@ class Diary:
             assert event.error is not None
             self.crashed(event.text, event.error)
 
-    def kicked(self, session: Session, forgotten: bool) -> None:
-        self.lines.append(("kicked", session.client_id, forgotten))
-
     def crashed(self, what: str, error: Exception) -> None:
         raise Defect(f"a defect hit {what}") from error
 

@@ -21,9 +21,6 @@ class Around:
     def listeners(self) -> list[ListenerStatus]:
         return [ListenerStatus("mqtt", "mqtt://127.0.0.1:1883", self._hub.connected, 0)]
 
-    def open_connections(self) -> int:
-        return self._hub.connected
-
     def snapshot(self) -> Any:
         return None
 

@@ -5,12 +5,10 @@ A key that a broker does not give, as one of another version may, is shown as "-
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import Final
 
-from mhub.control.status import count, short_count, short_size, short_time
+from mhub.control.figures import Facts, count, number_of, short_count, short_size, short_time
 from mhub.control.table import safe, table
-
-Facts = Mapping[str, Any]
 
 RIGHT: Final = frozenset({"since", "subs", "queued", "flight"})
 FLEXIBLE: Final = ("client", "user", "address", "listener")
@@ -23,11 +21,11 @@ def status_text(status: Facts) -> str:
     lines = [
         f"mhub {_text(status, 'version')} ({_text(status, 'build')} build),"
         f" process {_text(status, 'pid')}: {_text(status, 'state')} for"
-        f" {short_time(_number(status, 'uptime_s'))}",
+        f" {short_time(number_of(status, 'uptime_s'))}",
         "",
     ]
     for n, listener in enumerate(status.get("listeners") or ({},)):
-        most = _number(listener, "max_connections")
+        most = number_of(listener, "max_connections")
         _line(
             lines,
             "" if n else "listeners",
@@ -67,7 +65,7 @@ def status_text(status: Facts) -> str:
         f"{_count(messages, 'received')} received, {_count(messages, 'sent')} sent,"
         f" {_count(messages, 'dropped')} dropped since the start",
     )
-    most = _number(queues, "max_queued_bytes")
+    most = number_of(queues, "max_queued_bytes")
     _line(
         lines,
         "queues",
@@ -128,7 +126,7 @@ def clients_text(clients: Sequence[Facts], width: int) -> list[str]:
             "address": _text(client, "address" if is_connected(client) else "state"),
             "listener": _text(client, "listener"),
             "mqtt": _text(client, "version"),
-            "since": short_time(_number(client, "connected_s")),
+            "since": short_time(number_of(client, "connected_s")),
             "subs": _count(client, "subscriptions"),
             "queued": _count(client, "queued"),
             "flight": _count(client, "inflight"),
@@ -146,8 +144,8 @@ def client_text(detail: Facts) -> str:
         _line(lines, "user", user)
     _connection(lines, client, detail)
     _line(lines, "listener", _text(client, "listener"))
-    expiry_s = _number(detail, "expiry_s")
-    left_s = _number(detail, "expires_in_s")
+    expiry_s = number_of(detail, "expiry_s")
+    left_s = number_of(detail, "expires_in_s")
     lasts = "for ever" if expiry_s is None else short_time(expiry_s)
     ends = f", ends in {short_time(left_s)}" if left_s is not None else ""
     _line(lines, "session", f"lasts {lasts} without a connection{ends}")
@@ -165,7 +163,7 @@ def client_text(detail: Facts) -> str:
             "will",
             f"{_text(will, 'topic')}, QoS {_text(will, 'qos')}"
             f"{', retained' if will.get('retain') is True else ''},"
-            f" {_size(will, 'size_bytes')}B, after {short_time(_number(will, 'delay_s'))}",
+            f" {_size(will, 'size_bytes')}B, after {short_time(number_of(will, 'delay_s'))}",
         )
     shown = detail.get("subscriptions") or ()
     for n, subscription in enumerate(shown):
@@ -179,27 +177,27 @@ def client_text(detail: Facts) -> str:
         )
         what = f"{_text(subscription, 'name')}, QoS {_text(subscription, 'qos')}{more}"
         _line(lines, "" if n else "subscriptions", what)
-    left = (_number(client, "subscriptions") or 0) - len(shown)
+    left = (number_of(client, "subscriptions") or 0) - len(shown)
     if left > 0:
         _line(lines, "", f"and {left:.0f} more")
     return "\n".join(lines)
 
 
 def _connection(lines: list[str], client: Facts, detail: Facts) -> None:
-    connected_at = _number(client, "connected_at")
+    connected_at = number_of(client, "connected_at")
     if connected_at is None:
         state = client.get("state")
         _line(lines, "connected", "no" if state == "offline" else _text(client, "state"))
         return
     since = datetime.fromtimestamp(connected_at).isoformat(" ", "seconds")
-    keepalive_s = _number(detail, "keepalive_s")
+    keepalive_s = number_of(detail, "keepalive_s")
     _line(
         lines,
         "connected",
         f"{_text(client, 'address')}, MQTT {_text(client, 'version')}, keep-alive"
         f" {short_time(keepalive_s) if keepalive_s else 'off'}",
     )
-    _line(lines, "", f"since {since}, {short_time(_number(client, 'connected_s'))}")
+    _line(lines, "", f"since {since}, {short_time(number_of(client, 'connected_s'))}")
     if detail.get("is_reading") is False:
         _line(lines, "", "it does not read what it is sent")
 
@@ -228,14 +226,9 @@ def _text(facts: Facts, name: str, missing: str = "-") -> str:
     return missing if found is None else safe(str(found))
 
 
-def _number(facts: Facts, name: str) -> float | None:
-    found = facts.get(name)
-    return found if isinstance(found, (int, float)) else None
-
-
 def _count(facts: Facts, name: str) -> str:
-    return short_count(_number(facts, name))
+    return short_count(number_of(facts, name))
 
 
 def _size(facts: Facts, name: str) -> str:
-    return short_size(_number(facts, name))
+    return short_size(number_of(facts, name))

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Final
 
-Facts = Mapping[str, object]
+from mhub.control.figures import Facts, count, number_of, short_count, short_size, short_time
 
 RIGHT: Final = frozenset({"ms", "queue", "routes", "clients", "since"})
 """The columns of numbers."""
@@ -48,9 +48,9 @@ def _unreachable(status: Facts, members: set[str], width: int) -> list[str]:
     for each in _list(status, "unreachable"):
         if isinstance(each, Mapping) and _text(each, "node") not in members:
             failed = (
-                f"{_text(each, 'reason')} ({count(_number(each, 'attempts'), 'attempt')} in"
-                f" {short_time(_number(each, 'since_s'))}, the next in"
-                f" {short_time(_number(each, 'next_call_s'))})"
+                f"{_text(each, 'reason')} ({count(number_of(each, 'attempts'), 'attempt')} in"
+                f" {short_time(number_of(each, 'since_s'))}, the next in"
+                f" {short_time(number_of(each, 'next_call_s'))})"
             )
             lines += [_text(each, "address"), *_wrapped(failed, width, NOTE_INDENT)]
     return ["", "not reached:", *lines] if lines else []
@@ -65,8 +65,8 @@ def _head(status: Facts, others: bool, width: int) -> list[str]:
         f" at {_text(status, 'address')}: {state}"
     )
     what = (
-        f"{count(_number(status, 'clients'), 'client')},"
-        f" {count(_number(status, 'routes'), 'route')};"
+        f"{count(number_of(status, 'clients'), 'client')},"
+        f" {count(number_of(status, 'routes'), 'route')};"
         f" mhub {_text(status, 'version')}, protocol {_text(status, 'protocol')}"
     )
     lines = [*_wrapped(who, width, ""), *_wrapped(what, width, "")]
@@ -80,8 +80,8 @@ def _head(status: Facts, others: bool, width: int) -> list[str]:
 
 
 def _row(member: Facts) -> dict[str, str]:
-    queued = short_count(_number(member, "queued_messages"))
-    size = short_size(_number(member, "queued_bytes"))
+    queued = short_count(number_of(member, "queued_messages"))
+    size = short_size(number_of(member, "queued_bytes"))
     latency = member.get("latency_ms")
     return {
         "node": _text(member, "node"),
@@ -89,10 +89,10 @@ def _row(member: Facts) -> dict[str, str]:
         "address": _text(member, "address"),
         "ms": f"{latency:.1f}" if isinstance(latency, (int, float)) else "-",
         "queue": "0" if (queued, size) == ("0", "0") else f"{queued}/{size}",
-        "routes": short_count(_number(member, "routes")),
-        "clients": short_count(_number(member, "clients")),
+        "routes": short_count(number_of(member, "routes")),
+        "clients": short_count(number_of(member, "clients")),
         "version": _text(member, "version"),
-        "since": short_time(_number(member, "since_s")),
+        "since": short_time(number_of(member, "since_s")),
     }
 
 
@@ -100,15 +100,15 @@ def _notes(member: Facts) -> str:
     parts = [
         f"{count(number, 'message')} {what}"
         for what in ("dropped", "refused")
-        if (number := _number(member, what))
+        if (number := number_of(member, what))
     ]
     sessions = member.get("sessions")
     if isinstance(sessions, Mapping):
         parts += _between(sessions, A_MEMBER)
-        held_s = _number(member, "held_s")
+        held_s = number_of(member, "held_s")
         if held_s is not None:
             parts[-1] += f" since {short_time(held_s)}"
-    failed, wait_s = _number(member, "calls_failed"), _number(member, "next_call_s")
+    failed, wait_s = number_of(member, "calls_failed"), number_of(member, "next_call_s")
     if failed and wait_s is not None:
         why = _text(member, "call_error")
         why = f": {why}" if why not in ("", "-") else ""
@@ -119,7 +119,7 @@ def _notes(member: Facts) -> str:
 
 
 def _between(sessions: Facts, texts: Sequence[tuple[str, str]]) -> list[str]:
-    found = [(_number(sessions, name), text) for name, text in texts]
+    found = [(number_of(sessions, name), text) for name, text in texts]
     return [text.format(count(number, "session")) for number, text in found if number]
 
 
@@ -181,49 +181,3 @@ def _text(facts: Facts, name: str) -> str:
     """What a peer says about itself goes to a terminal: nothing that would move its cursor."""
     text = str(facts.get(name, "-"))
     return "".join(letter if letter.isprintable() else "?" for letter in text)
-
-
-def _number(facts: Facts, name: str) -> float | None:
-    found = facts.get(name)
-    return found if isinstance(found, (int, float)) else None
-
-
-def count(number: float | None, what: str) -> str:
-    """ "1 route", "2 routes"."""
-    shown = "-" if number is None else f"{number:.0f}"
-    return f"{shown} {what}" + ("" if number == 1 else "s")
-
-
-def short_count(number: float | None) -> str:
-    """At most 5 characters: "999", "1.2k", "120k", "3.4M"."""
-    return "-" if number is None else _short(number, 1000, ("", "k", "M", "G", "T"))
-
-
-def short_size(size: float | None) -> str:
-    """At most 5 characters: "999", "1.2K", "64M"."""
-    return "-" if size is None else _short(size, 1024, ("", "K", "M", "G", "T"))
-
-
-def _short(number: float, step: int, units: Sequence[str]) -> str:
-    for unit in units:
-        # 999.6 would be shown as 1000.
-        if number < step - 0.5 or unit == units[-1]:
-            break
-        number /= step
-    exact = unit and number < 9.95
-    return f"{number:.1f}{unit}" if exact else f"{number:.0f}{unit}"
-
-
-def short_time(seconds: float | None) -> str:
-    """At most 5 characters or so: "4s", "12m", "2h05m", "3d04h", "120d"."""
-    if seconds is None:
-        return "-"
-    total = int(seconds)
-    minutes, hours, days = total // 60, total // 3600, total // 86400
-    if total < 60:
-        return f"{total}s"
-    if hours == 0:
-        return f"{minutes}m"
-    if days == 0:
-        return f"{hours}h{minutes % 60:02}m"
-    return f"{days}d{hours % 24:02}h" if days < 10 else f"{days}d"

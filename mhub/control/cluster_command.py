@@ -7,12 +7,13 @@ import json
 import shutil
 import sys
 from argparse import ArgumentParser
-from typing import Any, Final
+from typing import Final
 
-from mhub.control.client import call
+from mhub.control.client import call, facts
+from mhub.control.cluster_view import render
 from mhub.control.contract import ControlError
+from mhub.control.figures import count
 from mhub.control.place import add_place, socket_of
-from mhub.control.status import count, render
 
 OK: Final = 0
 FAILED: Final = 1
@@ -46,7 +47,7 @@ def main(argv: list[str]) -> int:
 
 
 def _status(path: str, as_json: bool) -> None:
-    status = _facts(call(path, "cluster-status"))
+    status = facts(call(path, "cluster-status"))
     if as_json:
         print(json.dumps(status, indent=2))
     else:
@@ -57,7 +58,7 @@ def _leave(path: str) -> None:
     def say(text: str) -> None:
         print(text, flush=True)
 
-    done = _facts(call(path, "cluster-leave", None, say, LEAVING_S))
+    done = facts(call(path, "cluster-leave", None, say, LEAVING_S))
     print(
         f"left the cluster: {count(done.get('sessions'), 'session')} handed over,"
         f" {count(done.get('clients'), 'client')} disconnected"
@@ -65,17 +66,11 @@ def _leave(path: str) -> None:
 
 
 def _forget(path: str, node: str) -> None:
-    done = _facts(call(path, "cluster-forget", {"node": node}))
+    done = facts(call(path, "cluster-forget", {"node": node}))
     print(
         f"forgot {done.get('node', node)}: {count(done.get('messages'), 'message')} for it and"
         f" {count(done.get('routes'), 'route')} of it dropped"
     )
-
-
-def _facts(answer: object) -> dict[str, Any]:
-    if not isinstance(answer, dict):
-        raise ControlError("the broker gives an answer that this mhub does not understand")
-    return answer
 
 
 def _parser() -> ArgumentParser:

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.control.status import render, short_count, short_size, short_time
+from mhub.control.cluster_view import render
+from mhub.control.figures import short_count, short_size, short_time
 from tests.control.canned import CannedSocket
 from tests.helpers.splits import steady
 from tests.test_cli import CliCase
