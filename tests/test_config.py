@@ -325,6 +325,23 @@ class ListenerTests(ConfigCase):
         )
         self.settings("[limits]\nusername_as_client_id = true\nallow_anonymous = false")
 
+    def test_client_ids_that_another_listener_lets_anybody_choose(self) -> None:
+        both = (
+            "[[listeners]]\nport = 1883\n"
+            "[[listeners]]\nport = 1884\nallow_anonymous = false\nusername_as_client_id = true\n"
+        )
+        warnings = [text for text in self.settings(both).warnings if "choose" in text]
+        self.assertEqual(
+            warnings,
+            [
+                f"{self.file}:1: listeners[0].username_as_client_id: clients of tcp-1883 choose"
+                " their client id, and can take over the sessions of users of tcp-1884, whose"
+                " client ids are their names"
+            ],
+        )
+        one = self.settings("[limits]\nusername_as_client_id = true\nallow_anonymous = false")
+        self.assertFalse([text for text in one.warnings if "choose" in text])
+
     def test_nobody_can_log_in(self) -> None:
         (warning,) = self.settings("[[listeners]]\nallow_anonymous = false").warnings
         self.assertEqual(

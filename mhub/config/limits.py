@@ -60,7 +60,8 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "username_as_client_id": Key(
         Boolean(),
         "Take the name of the user as the client id, so that nobody can take over another user's"
-        " session. The user has to be authenticated, so `allow_anonymous` has to be false.",
+        " session. The user has to be authenticated, so `allow_anonymous` has to be false. All"
+        " listeners have the same sessions, so each of them needs it.",
     ),
     "max_client_id_length": Key(Integer(1, 65535), "How many characters a client id may have."),
     "max_client_id_length_v31": Key(

@@ -248,7 +248,20 @@ def _warn(settings: Settings, place: Place) -> None:
                 key,
                 f"nobody can log in at {listener.name}: it requires a user, and [auth] has none",
             )
+    _warn_of_free_client_ids(settings, place)
     _warn_of_impatience(settings, place)
+
+
+def _warn_of_free_client_ids(settings: Settings, place: Place) -> None:
+    """All listeners have the same sessions."""
+    bound = [each.name for each in settings.listeners if each.limits.username_as_client_id]
+    for index, listener in enumerate(settings.listeners):
+        if bound and not listener.limits.username_as_client_id:
+            place.report.warn(
+                place.at("listeners").item(index).at("username_as_client_id").path,
+                f"clients of {listener.name} choose their client id, and can take over the sessions"
+                f" of users of {bound[0]}, whose client ids are their names",
+            )
 
 
 def _warn_of_impatience(settings: Settings, place: Place) -> None:
