@@ -270,7 +270,7 @@ class ClusterService(Service):
             "strangers": {
                 "now": len(self._links.strangers),
                 "evicted": self._links.strangers.evicted,
-                "turned_away": self._links.strangers.turned_away,
+                "rejected": self._links.strangers.rejected,
                 "wrong_secrets": self._links.strangers.wrong_proofs,
             },
             "unreachable": [_describe_dial(each, now) for each in self.node.unreachable()],

@@ -50,7 +50,7 @@ class Strangers:
         self._penalties: dict[str, list[float]] = {}  # until when each takes a place
         self.listed: frozenset[str] = frozenset()  # addresses of the configuration
         self.evicted = 0
-        self.turned_away = 0
+        self.rejected = 0
         self.wrong_proofs = 0
 
     def __len__(self) -> int:
@@ -71,7 +71,7 @@ class Strangers:
             self._here[stranger] = place
             return []
         if not victims:
-            self.turned_away += 1
+            self.rejected += 1
             return None
         self.evicted += 1
         del self._here[victims[0]]

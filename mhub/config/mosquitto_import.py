@@ -161,8 +161,8 @@ class Import:
         if not self.listeners:
             # Without any, Mosquitto lets everybody on this machine in, and mhub does, too; not so
             # if those of the file were left out.
-            door = self._door(None, True) if not found.listeners else {"allow_anonymous": False}
-            self.listeners.append({"host": "127.0.0.1", "port": 1883, **door})
+            local = not found.listeners and self._allow_anonymous(None, True)
+            self.listeners.append({"host": "127.0.0.1", "port": 1883, "allow_anonymous": local})
         self._rest()
 
     # The broker as a whole
@@ -302,7 +302,7 @@ class Import:
                     keys["username_as_client_id"] = True
                 else:
                     self._remark(option, f"nobody proves to be who a user name says; {ACCESS}")
-        keys |= self._door(listener, False)
+        keys["allow_anonymous"] = self._allow_anonymous(listener, False)
         for options in listener.options.values():
             for option in options:
                 if option not in self._used:
@@ -430,8 +430,8 @@ class Import:
 
     # Who is let in
 
-    def _door(self, listener: Listener | None, local: bool) -> dict[str, object]:
-        """allow_anonymous, as Mosquitto would have it, but never more than that."""
+    def _allow_anonymous(self, listener: Listener | None, local: bool) -> bool:
+        """As Mosquitto would have it, but never more than that."""
         own = listener.options if listener is not None else {}
         general = self._found.general
         given = own.get("listener_allow_anonymous") or own.get("allow_anonymous")
@@ -440,11 +440,11 @@ class Import:
         guards = {*own} & GUARDS | {*general} & GUARDS
         wanted = bool(self._convert(given[-1], _boolean)) if given else local and not guards
         if not wanted or guards <= {"password_file"}:
-            return {"allow_anonymous": wanted}
+            return wanted
         if given:
             text = "only for those with a user for now, as rules and plugins are not taken over"
             self._remark(given[-1], text)
-        return {"allow_anonymous": False}
+        return False
 
     # What is left
 
@@ -486,7 +486,7 @@ class Import:
         return "\n".join(self._lines(source)) + "\n"
 
     def _lines(self, source: str) -> Iterator[str]:
-        yield f"# Made by `mhub import` of {_safe(source)}"
+        yield f"# Made by `mhub import` from {_safe(source)}"
         report = self.report()
         if report:
             yield "#"
@@ -534,7 +534,7 @@ def _safe(text: str) -> str:
 def main(argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="mhub import",
-        description="Make a configuration for mhub of a mosquitto.conf. What is different here or"
+        description="Make a configuration for mhub from a mosquitto.conf. What is different here or"
         " has no counterpart is listed, with its line: on stderr, and at the head of the result."
         " Users and rules of access (password_file, acl_file, plugins) are not taken over yet."
         " The exit status is 1 when something in the file was not understood; the rest is"

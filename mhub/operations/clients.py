@@ -121,14 +121,14 @@ async def page(
     client_ids = iter(list(hub.sessions))
     while portion := list(islice(client_ids, PORTION)):
         search.look_at(portion)
-        await slices.breathe()
+        await slices.pause_if_due()
     found = []
     for count, client_id in enumerate(search.first(), 1):
         session = hub.sessions.get(client_id)
         if session is not None:  # it may have ended meanwhile
             found.append(summary(session, moment))
         if count % PORTION == 0:
-            await slices.breathe()
+            await slices.pause_if_due()
     return ClientPage(tuple(found), search.left(), len(hub.sessions))
 
 

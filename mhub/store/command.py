@@ -292,7 +292,7 @@ def _parser() -> ArgumentParser:
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     for what, text in (
         ("check", "say what is wrong with the store; the exit status is 1 if anything is"),
-        ("export", "write all there is in the store as JSON Lines"),
+        ("export", "write all there is in the store as JSON Lines, while the broker runs or not"),
         ("import", "bring an empty store to what an export has"),
     ):
         command = commands.add_parser(what, help=text, description=f"{text[0].upper()}{text[1:]}.")

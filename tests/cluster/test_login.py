@@ -202,7 +202,7 @@ class StrangerTests(LinkCase):
         self.assertEqual((len(links.strangers), links.strangers.evicted), (3, 3))
         self.assertEqual(len(self.lines("3 connections to the peer port have not logged in")), 1)
         await self.still_serves(address)
-        self.assertEqual(links.strangers.turned_away, 0)
+        self.assertEqual(links.strangers.rejected, 0)
 
     async def test_a_node_is_not_told_to_strangers(self) -> None:
         """Which cluster and node it is: nobody hears that before it has shown a right proof."""
@@ -241,9 +241,9 @@ class StrangerTests(LinkCase):
         while len(waits) < 3:
             await deferLater(loop, 0.001)
         self.assertEqual(waits, [1.0, 2.0, 1.0], "a node has logged in from there")
-        turned_away = await self.call(address)
-        await turned_away.ended
-        self.assertEqual(links.strangers.turned_away, 1, "three wrong proofs have all its places")
+        rejected = await self.call(address)
+        await rejected.ended
+        self.assertEqual(links.strangers.rejected, 1, "three wrong proofs have all its places")
         self.assertEqual(links.strangers.wrong_proofs, 3)
 
     async def test_who_guesses_cannot_hurry_the_answer(self) -> None:

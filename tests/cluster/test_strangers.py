@@ -67,7 +67,7 @@ class PlaceTests(StrangerCase):
                 self.strangers.leaves(caller)
         self.takes("192.0.2.1", None)
         self.comes("192.0.2.2")
-        self.assertEqual(self.strangers.turned_away, 1)
+        self.assertEqual(self.strangers.rejected, 1)
         self.now += 1.0  # the first is over
         other = self.comes("192.0.2.1")
         self.takes("192.0.2.1", other)
