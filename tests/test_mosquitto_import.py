@@ -334,6 +334,11 @@ class Values(Case):
         found = self.listener('listener 1\nmount_point a "quoted" \\ path/\n')
         self.assertEqual(found["mount_point"], 'a "quoted" \\ path/')
 
+    def test_only_a_line_feed_ends_a_line(self) -> None:
+        """Python knows others, as Mosquitto does not."""
+        found = self.listener("listener 1\r\nmount_point a\x0bb\x85c\u2028d/\r\n")
+        self.assertEqual(found["mount_point"], "a\x0bb\x85c\u2028d/")
+
 
 class Files(Case):
     def test_included_ones_follow_in_their_order(self) -> None:

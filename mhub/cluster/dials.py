@@ -49,7 +49,7 @@ class Dials:
                 dial = self._dials[address] = Dial(address, now)
                 if name and name < self._node:
                     dial.due_at += self._retry_s * PATIENCE
-            if name:
+            if name and dial.member not in linked:  # else hearsay, of a node that was there before
                 dial.member = name
             if dial.ours or dial.pending or dial.member in linked or dial.due_at > now:
                 continue
@@ -113,7 +113,10 @@ class Dials:
             if dial.failures and not dial.ours and dial.member not in linked
         ]
 
-    def tried(self, address: str) -> bool:
-        """Whether an address has answered, or has failed to at least once."""
+    def settled(self, address: str, linked: set[str]) -> bool:
+        """Whether the node there is linked, or was called in vain, or said goodbye.
+
+        Not so if only its name is known: another node may have told that during our first call.
+        """
         dial = self._dials.get(address)
-        return dial is not None and (dial.ours or bool(dial.member) or dial.wait_s > 0)
+        return dial is not None and (dial.ours or dial.member in linked or dial.wait_s > 0)

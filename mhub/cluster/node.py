@@ -90,6 +90,7 @@ class Node:
         self.seeds: list[str] = []
         self.leaving = False
         self.warn = log  # what somebody should look after
+        self.count_strangers: Callable[[], dict[str, int]] = dict  # for $SYS
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
         self._unreachable = Unreachable(settings.dead_s)
@@ -411,15 +412,21 @@ class Node:
     def _dial(self, now: float) -> None:
         if self.leaving:
             return
+        for address in self._dials.due(self._others(), self._linked(), now):
+            self._dialer.dial(address)
+        self._unreachable.forget_others({dial.address for dial in self.unreachable()})
+
+    def _others(self) -> dict[str, str]:
+        """Where other nodes may be -> the name of the node there, "" if nobody has told it."""
         addresses = dict.fromkeys(self.seeds, "")
         for name, address in self._known().items():
             if address and name != self.name:
                 addresses[address] = name
         addresses.pop(self.settings.address, None)
-        linked = {member.name for member in self.links.values()}
-        for address in self._dials.due(addresses, linked, now):
-            self._dialer.dial(address)
-        self._unreachable.forget_others({dial.address for dial in self.unreachable()})
+        return addresses
+
+    def _linked(self) -> set[str]:
+        return {member.name for member in self.links.values()}
 
     def dial_of(self, member: Member) -> Dial | None:
         """How it goes with calls of a node."""
@@ -427,7 +434,7 @@ class Node:
 
     def unreachable(self) -> list[Dial]:
         """Addresses where nobody has answered, or somebody who is not content with us."""
-        return self._dials.failing({member.name for member in self.links.values()})
+        return self._dials.failing(self._linked())
 
     # Whom we know
 
@@ -449,7 +456,10 @@ class Node:
         places = {name: as_text(address, "members") for name, address in told.items()}
         new = False
         for name, address in places.items():
-            if name != self.name and name not in self.members and name not in self._addresses:
+            known = self.members.get(name)
+            if known is not None:
+                known.address = known.address or address  # the store remembers names alone
+            elif name != self.name and name not in self._addresses:
                 self._addresses[name] = address
                 new = True
         if new:
@@ -471,10 +481,15 @@ class Node:
         return word != "" and member.shared_store == word
 
     def ready(self) -> bool:
-        """Whether this node has all that the nodes which it can reach have."""
+        """Whether this node has all that the nodes which it can reach have.
+
+        So each that it was told of, by its list or by another node, is linked or was called in
+        vain.  Before that clients would miss what is published elsewhere, others what they publish.
+        """
         if any(not member.whole() for member in self.links.values()):
             return False
-        return all(self._dials.tried(a) for a in self.seeds if a != self.settings.address)
+        linked = self._linked()
+        return all(self._dials.settled(address, linked) for address in self._others())
 
     def complete(self) -> bool:
         """Whether it has what all have, also those that another node will take over from.
@@ -587,6 +602,9 @@ class Node:
 
     def stored(self) -> None:
         self.inbox.go_on()
+
+    def stranger_numbers(self) -> dict[str, int]:
+        return self.count_strangers()
 
     def session_numbers(self) -> dict[str, int]:
         return self.migration.outlook.numbers()

@@ -79,6 +79,7 @@ class ClusterService(Service):
             self.node.warn = self._warn  # else that node warns of the same
         try:
             self._links = self._make_links(host)
+            self.node.count_strangers = self._links.strangers.numbers
         except (OSError, ValueError, TlsError) as error:
             raise ClusterError(f"[cluster]: {error}") from error
         self._links.listed = self.node.addresses
@@ -267,12 +268,7 @@ class ClusterService(Service):
             "refused": self._hub.require_peers().counters().refused,
             "sessions": self.node.migration.outlook.numbers(),
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
-            "strangers": {
-                "now": len(self._links.strangers),
-                "evicted": self._links.strangers.evicted,
-                "rejected": self._links.strangers.rejected,
-                "wrong_secrets": self._links.strangers.wrong_proofs,
-            },
+            "strangers": self._links.strangers.numbers(),
             "unreachable": [_describe_dial(each, now) for each in self.node.unreachable()],
         }
 

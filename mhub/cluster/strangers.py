@@ -56,6 +56,15 @@ class Strangers:
     def __len__(self) -> int:
         return len(self._here)
 
+    def numbers(self) -> dict[str, int]:
+        """As `mhub cluster status` and `$SYS` show them."""
+        return {
+            "now": len(self._here),
+            "evicted": self.evicted,
+            "rejected": self.rejected,
+            "wrong_secrets": self.wrong_proofs,
+        }
+
     def comes(self, stranger: Stranger, address: str, now: float) -> list[Stranger] | None:
         """Who has to go for it; None: it has to go itself."""
         place = _network(address)

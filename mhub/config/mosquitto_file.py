@@ -129,7 +129,7 @@ class _Reader:
 
     def read(self, path: str, main: bool) -> None:
         self.found.files.append(path)
-        for number, line in enumerate(_text(path).splitlines(), 1):
+        for number, line in enumerate(_text(path).split("\n"), 1):
             words = line.strip().split(None, 1)
             if not words or words[0].startswith("#"):
                 continue

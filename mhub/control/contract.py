@@ -34,7 +34,9 @@ def to_line(value: Mapping[str, object]) -> bytes:
     Raises TypeError and ValueError.
     """
     text = json.dumps(value, default=vars, ensure_ascii=False, separators=(",", ":"))
-    return text.encode() + b"\n"
+    # Half of a surrogate pair is what a command line makes of bytes that are not UTF-8, and has no
+    # UTF-8 itself; as an escape of Python's it is one of JSON's, too.
+    return text.encode("utf-8", "backslashreplace") + b"\n"
 
 
 def from_line(line: bytes) -> dict[str, object]:

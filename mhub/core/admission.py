@@ -220,15 +220,25 @@ class Admission:
 
     def timed_out(self, connection: Connection, authentication: Authentication) -> None:
         """It did not come: whoever is asked for it is at fault, not the client."""
-        assert authentication.later is not None
-        authentication.later.abandon()
-        authentication.later = None
+        self.abandon(authentication)
         self.hub.stats.authentication_timeouts += 1
         timeout_s = connection.limits.authentication_timeout_s
         # SERVER_UNAVAILABLE is not among the reasons of a DISCONNECT.
         ready = connection.state == READY
         reason = reasons.SERVER_BUSY if ready else reasons.SERVER_UNAVAILABLE
         connection.fail(reason, f"authentication has not answered within {timeout_s:g} s")
+
+    def abandon(self, authentication: Authentication) -> None:
+        """Nobody waits for the answer any more, if there is one to come."""
+        later = authentication.later
+        if later is None:
+            return
+        authentication.later = None
+        try:
+            later.abandon()
+        except Exception as error:
+            # What an authenticator does then must not keep the connection from ending.
+            self.hub.events.crashed("the end of an authentication", error)
 
     def _act(self, connection: Connection, authentication: Authentication, step: Step) -> None:
         method = authentication.method

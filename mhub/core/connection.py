@@ -719,9 +719,8 @@ class Connection(Waiter):
         self.hub.storage.holding.pop(self, None)
         if self.partial is not None:
             self._end_partial(self.partial)
-        if self.authentication is not None and self.authentication.later is not None:
-            self.authentication.later.abandon()
-            self.authentication.later = None
+        if self.authentication is not None:
+            self.hub.admission.abandon(self.authentication)
         if ready:
             self.hub.detach(self)
             self.hub.events.disconnected(self, reason, text, by)

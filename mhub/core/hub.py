@@ -180,7 +180,8 @@ class Hub:
 
     def crash(self, connection: Connection, error: Exception) -> None:
         """A defect hit one connection: close that one, and go on."""
-        self.events.crashed(connection.client_id or connection.principal.address, error)
+        client_id = connection.client_id
+        self.events.crashed(repr(client_id) if client_id else connection.principal.address, error)
         try:
             connection.close(reasons.UNSPECIFIED, "an internal error")
         except Exception as again:

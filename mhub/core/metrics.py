@@ -576,7 +576,40 @@ def _cluster() -> list[Metric]:
             ' `queue_full = "refuse"`',
             lambda hub: hub.require_peers().counters().refused,
         ),
+        Metric(
+            "cluster/strangers/now",
+            GAUGE,
+            "connections",
+            "connections to the peer port that have not logged in",
+            lambda hub: _strangers(hub, "now"),
+        ),
+        Metric(
+            "cluster/strangers/evicted",
+            COUNTER,
+            "connections",
+            "those of them that were closed to make room (`cluster.max_strangers`,"
+            " `cluster.max_strangers_per_address`)",
+            lambda hub: _strangers(hub, "evicted"),
+        ),
+        Metric(
+            "cluster/strangers/rejected",
+            COUNTER,
+            "connections",
+            "connections to the peer port for which there was no room",
+            lambda hub: _strangers(hub, "rejected"),
+        ),
+        Metric(
+            "cluster/strangers/wrong_secrets",
+            COUNTER,
+            "logins",
+            "logins to the peer port with a wrong secret",
+            lambda hub: _strangers(hub, "wrong_secrets"),
+        ),
     ]
+
+
+def _strangers(hub: "Hub", what: str) -> int:
+    return hub.require_peers().neighbours.stranger_numbers().get(what, 0)
 
 
 def _sessions(hub: "Hub", state: str) -> int:

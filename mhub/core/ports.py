@@ -78,6 +78,9 @@ class Neighbours(Protocol):
     def turn(self) -> None:
         """Go on with the sessions that migrate."""
 
+    def stranger_numbers(self) -> dict[str, int]:
+        """Connections to the peer port that have not logged in, and what became of others."""
+
     def session_numbers(self) -> dict[str, int]:
         """How many sessions are in which state between nodes, for $SYS."""
 

@@ -1,6 +1,6 @@
 """Where the log goes, as `[log]` in the configuration wants it: an observer of Twisted's."""
 
-from typing import Any
+from typing import Any, Final
 
 from twisted.logger import ILogObserver, LogLevel
 from zope.interface import implementer  # type: ignore[import-untyped]
@@ -10,6 +10,8 @@ from mhub.log import level, logger, set_rate_limit
 from mhub.log.limit import RateLimit
 from mhub.log.lines import json_line, text_line
 from mhub.log.outputs import FileOutput, Output, StandardOutput, SyslogOutput
+
+_LOG: Final = logger("log")
 
 
 class LogError(Exception):
@@ -31,13 +33,19 @@ class Destination:
             self._output = _output(settings)
         except OSError as error:
             raise LogError(f"cannot write the log {settings.file}: {error.strerror}") from error
+        self._told = 0  # lines that were lost, of which the log tells
 
     def __call__(self, event: dict[str, Any]) -> None:
         if event.get("log_level") is None:
             return
         if not str(event.get("log_namespace")).startswith("mhub.") and not _is_shown(event):
             return
-        self._output.write(self._line(event), event)
+        output = self._output
+        before = output.lost
+        output.write(self._line(event), event)
+        if output.lost == before and before > self._told:
+            count, self._told = before - self._told, before
+            _LOG.warn("{count} lines of the log were lost", count=count, unlimited=True)
 
     def reopen(self) -> None:
         """After the files were moved."""

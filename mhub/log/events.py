@@ -35,6 +35,10 @@ ENDS: Final = {
     events.NETWORK: "connection lost",
 }
 
+LONGEST: Final = 256
+"""Characters of what a client calls itself or a topic, each of which may have 65,535: a few
+connections would fill all files of the log with those."""
+
 ALARMING: Final = ("suspect", "down", "dead")
 """States of another node that somebody should look at."""
 
@@ -79,12 +83,22 @@ class EventLog:
             "a defect in mhub, please report it; it hit {text}, everything else goes on",
             Failure(event.error),  # type: ignore[no-untyped-call]
             event=event.kind,
-            text=event.text,
+            text=_brief(event.text),
         )
+
+
+def _brief(text: str) -> str:
+    return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
+
+
+def _quoted(text: str) -> str:
+    """What somebody else wrote: it cannot look like more than one line."""
+    return repr(_brief(text))
 
 
 def _fields(event: Event) -> dict[str, object]:
     found = {name: getattr(event, name) for name in EVENT_FIELDS}
+    found |= {name: _brief(text) for name, text in found.items() if isinstance(text, str)}
     found["version"] = VERSION_NAMES[event.version] if event.version else ""
     found["count"] = event.count if event.count > 1 else 0
     return {name: value for name, value in found.items() if value}
@@ -93,20 +107,20 @@ def _fields(event: Event) -> dict[str, object]:
 def _why(event: Event) -> str:
     """The reason code in words, and what is known besides."""
     if not event.reason or (event.reason == reasons.UNSPECIFIED and event.text):
-        return event.text
+        return _brief(event.text)
     name = reasons.name(event.reason)
-    return f"{name} ({event.text})" if event.text else name
+    return f"{name} ({_brief(event.text)})" if event.text else name
 
 
 def _connected(event: Event) -> str:
     user = ""
     if event.user:
-        user = f", user {event.user!r}"
+        user = f", user {_quoted(event.user)}"
     elif event.claimed_user:
-        user = f", user {event.claimed_user!r} (not authenticated)"
+        user = f", user {_quoted(event.claimed_user)} (not authenticated)"
     resumed = ", session resumed" if event.session_present else ""
     return (
-        f"{event.client_id!r} connected from {event.address} on {event.listener},"
+        f"{_quoted(event.client_id)} connected from {event.address} on {event.listener},"
         f" MQTT {VERSION_NAMES[event.version]}{user}{resumed}"
     )
 
@@ -114,13 +128,13 @@ def _connected(event: Event) -> str:
 def _disconnected(event: Event) -> str:
     why = "" if event.by == events.OPERATOR else _why(event)  # which a line before this one says
     return (
-        f"{event.client_id!r} from {event.address} disconnected, {ENDS[event.by]}"
+        f"{_quoted(event.client_id)} from {event.address} disconnected, {ENDS[event.by]}"
         f"{': ' if why else ''}{why}"
     )
 
 
 def _refused(event: Event) -> str:
-    client = f"; client id {event.client_id!r}" if event.client_id else ""
+    client = f"; client id {_quoted(event.client_id)}" if event.client_id else ""
     return f"{event.address} on {event.listener} was refused: {_why(event)}{client}"
 
 
@@ -138,21 +152,22 @@ def _accept_failed(event: Event) -> str:
 
 
 def _taken_over(event: Event) -> str:
-    return f"the session of {event.client_id!r} from {event.address} was taken over: {event.text}"
+    client = f"{_quoted(event.client_id)} from {event.address}"
+    return f"the session of {client} was taken over: {event.text}"
 
 
 def _kicked(event: Event) -> str:
     where = f" from {event.address}" if event.address else ""  # it may not be connected
-    return f"{event.client_id!r}{where}: {event.text}"
+    return f"{_quoted(event.client_id)}{where}: {event.text}"
 
 
 def _session_expired(event: Event) -> str:
-    return f"the session of {event.client_id!r} has expired"
+    return f"the session of {_quoted(event.client_id)} has expired"
 
 
 def _denied(event: Event) -> str:
-    who = repr(event.client_id) if event.client_id else "other clients"
-    what = f"{event.cause} {event.topic!r}" if event.topic else event.cause
+    who = _quoted(event.client_id) if event.client_id else "other clients"
+    what = f"{event.cause} {_quoted(event.topic)}" if event.topic else event.cause
     if event.is_first:
         return f"{who} may not {what}: {reasons.name(event.reason)}"
     return f"{who}: {event.count} more requests to {event.cause} denied"
@@ -162,7 +177,7 @@ def _dropped(event: Event) -> str:
     if event.node:
         who = f"node {event.node}"
     elif event.client_id:
-        who = repr(event.client_id)
+        who = _quoted(event.client_id)
     else:
         who = "the broker" if event.cause == "retained_full" else "other clients"
     more = "" if event.is_first else "more "

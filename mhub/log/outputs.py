@@ -19,6 +19,8 @@ LONGEST: Final = 8192
 
 
 class Output(Protocol):
+    lost: int  # lines, since the start
+
     def write(self, line: str, event: dict[str, Any]) -> None:
         """A line without its newline, and the event that it was made from."""
 
@@ -27,6 +29,8 @@ class Output(Protocol):
 
 
 class StandardOutput:
+    lost = 0  # whoever reads it is gone, if a line is lost here
+
     def write(self, line: str, event: dict[str, Any]) -> None:
         data = memoryview(f"{line}\n".encode("utf-8", "backslashreplace"))
         try:
@@ -50,6 +54,7 @@ class FileOutput:
         self._keep = keep
         self._fd = -1
         self._size = 0
+        self._is_cut = False  # the last line has only its beginning
         self.lost = 0
         self._open()
 
@@ -64,9 +69,19 @@ class FileOutput:
                 self._begin_another()
             if self._fd < 0:
                 self._open()
-            self._size += os.write(self._fd, data)
+            self._write(data)
         except OSError:
             self.lost += 1
+
+    def _write(self, data: bytes) -> None:
+        """A disk may take the beginning of a line, and nothing more for a while."""
+        if self._is_cut:
+            data = b"\n" + data
+        while data:
+            written = os.write(self._fd, data)
+            self._size += written
+            data = data[written:]
+            self._is_cut = bool(data)
 
     def _begin_another(self) -> None:
         self.close()

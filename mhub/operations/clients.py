@@ -34,6 +34,9 @@ MOST: Final = 1000
 PORTION: Final = 250
 """Client ids that are looked at between two looks at the clock: some 0.2 ms."""
 
+LONGEST_MATCH: Final = 256
+"""Characters of a pattern: to compile one takes 10 ms then, seconds if it is ten times as long."""
+
 STATES: Final = {"connected": True, "offline": False}
 
 
@@ -50,6 +53,8 @@ class Wanted:
         """What decides about a session; None: all are wanted."""
         if self.state not in ("", *STATES):
             raise BadArgument(f"state: expected one of {', '.join(STATES)}")
+        if len(self.match) > LONGEST_MATCH:
+            raise BadArgument(f"match: expected at most {LONGEST_MATCH} characters")
         if self == ALL:
             return None
         is_connected = STATES.get(self.state)

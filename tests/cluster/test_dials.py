@@ -122,7 +122,7 @@ class WhomTests(Case):
         self.waits(dials, "b", 6)
         dials.failed(B, 0.0, "refused")
         dials.due({}, set(), 0.0)
-        self.assertFalse(dials.tried(B))
+        self.assertFalse(dials.settled(B, set()))
         self.assertEqual(dials.due({B: "b"}, set(), 0.0), [B])
 
     def test_an_address_that_is_gone_while_it_is_called_is_not_called_twice(self) -> None:
@@ -146,20 +146,44 @@ class WhomTests(Case):
         (wait_s,) = self.waits(self.dials("z"), "", 1)
         self.assertLess(wait_s, 1.26 * RETRY_S)
 
-    def test_tried(self) -> None:
-        """A node that starts waits until all addresses that it was given were."""
+    def test_who_answered_counts_for_more_than_what_others_say(self) -> None:
+        """They may remember a node whose place another one has taken."""
+        dials = self.dials()
+        dials.due({B: ""}, set(), 0.0)
+        dials.answered(B, "new")
+        self.assertEqual(dials.due({B: "old"}, {"new"}, 1e6), [])
+        self.assertTrue(dials.settled(B, {"new"}))
+        self.assertEqual(dials.due({B: "old"}, set(), 2e6), [B])
+
+    def test_settled(self) -> None:
+        """A node that starts waits until all addresses that it knows are."""
         ends = {
-            "failed": lambda dials: dials.failed(B, 0.0, "refused"),
-            "answered": lambda dials: dials.answered(B, "b"),
-            "ours": lambda dials: dials.is_ours(B),
+            "failed": (lambda dials: dials.failed(B, 0.0, "refused"), set()),
+            "answered": (lambda dials: dials.answered(B, "b"), {"b"}),
+            "left": (lambda dials: dials.left("b", 0.0), set()),
+            "ours": (lambda dials: dials.is_ours(B), set()),
         }
-        for how, end in ends.items():
-            dials = self.dials()
-            self.assertFalse(dials.tried(B), how)
-            dials.due({B: ""}, set(), 0.0)
-            self.assertFalse(dials.tried(B), how)
-            end(dials)
-            self.assertTrue(dials.tried(B), how)
+        for how, (end, linked) in ends.items():
+            with self.subTest(how):
+                dials = self.dials()
+                self.assertFalse(dials.settled(B, set()))
+                dials.due({B: ""}, set(), 0.0)
+                self.assertFalse(dials.settled(B, set()))
+                dials.due({B: "b"}, set(), 0.0)  # another node has told who is there
+                self.assertFalse(dials.settled(B, set()))
+                end(dials)
+                self.assertTrue(dials.settled(B, linked))
+
+    def test_not_settled_after_a_link_is_lost(self) -> None:
+        """Until the next call has ended: it may be back in a moment."""
+        dials = self.dials()
+        dials.due({B: ""}, set(), 0.0)
+        dials.answered(B, "b")
+        dials.lost("b", 0.0)
+        self.assertFalse(dials.settled(B, set()))
+        dials.due({B: ""}, set(), 100.0)
+        dials.failed(B, 100.0, "refused")
+        self.assertTrue(dials.settled(B, set()))
 
 
 class LinkTests(Case):

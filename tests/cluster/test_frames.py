@@ -2,7 +2,6 @@
 
 import json
 from random import Random
-from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -22,6 +21,7 @@ from mhub.core.channel_records import (
     special_of,
 )
 from mhub.core.codec import encode_rows
+from mhub.core.delivery import Subscription
 from mhub.core.records import DeliveryRecord, Row
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.publish import Publish, topic_field
@@ -79,7 +79,7 @@ class WhoseTests(SynchronousTestCase):
                 def fails(*args: object, error: Exception = error) -> None:
                     raise error
 
-                self.patch(self.here.node.peers, "learn", fails)
+                self.patch(self.here.node.tables, "_learn", fails)
                 self.far.say(frames.TABLE, at=-2, to=1, number=1, set=[["ft", 1]])
                 self.assertEqual(self.crashed, [("a frame of kind 4 from node b", error)])
                 self.assertEqual(self.far.closed, "a defect of node a, whose log says more")
@@ -95,17 +95,21 @@ class WhoseTests(SynchronousTestCase):
         self.assertEqual((other.closed, self.here.node.members["c"].link), ("", other))
 
     def test_after_a_defect_amid_messages_the_rest_comes_again(self) -> None:
-        hub = self.here.node.hub
-        publish = hub.publish_from_peer
         came: list[bytes] = []
 
-        def fails_once(message: Any, *rest: Any) -> None:
-            came.append(message.payload)
-            if len(came) == 2:
-                raise KeyError("a defect")
-            publish(message, *rest)
+        class Defective:
+            """Decides what is for a session, and fails once."""
 
-        self.patch(hub, "publish_from_peer", fails_once)
+            def admits(self, message: Publish, qos: int, subscription: Subscription) -> bool:
+                came.append(message.payload)
+                if len(came) == 2:
+                    raise KeyError("a defect")
+                return True
+
+        self.here.peers.suback_waits = False
+        client = self.here.world.client("s")
+        client.subscribe("t")
+        client.session.intake = Defective()
         records = [b"\x01\x30\x05\x00\x01t0" + b"%d" % n for n in range(3)]
         self.far.give(frames.PUBLISHES, (1).to_bytes(8, "big") + b"".join(records))
         self.assertEqual(came, [b"00", b"01"])

@@ -13,6 +13,7 @@ class FakeOperations:
     def __init__(self) -> None:
         self.waiting: list[Deferred[object]] = []
         self.ended: list[str] = []
+        self.refusal = "not today"
         self.before_export: Callable[[], None] = lambda: None
         self.after_export: Callable[[], None] = lambda: None
 
@@ -34,7 +35,7 @@ class FakeOperations:
         return self.waiting[-1]
 
     def cluster_status(self) -> object:
-        raise OperationError("not today")
+        raise OperationError(self.refusal)
 
     async def cluster_leave(self, say: Say) -> object:
         say("one")

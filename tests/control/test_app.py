@@ -127,6 +127,15 @@ class RequestTests(AppCase):
             self.assertAnswer(400, {"error": "expected the arguments as a JSON object"})
             self.lose()
 
+    def test_text_that_utf8_does_not_have(self) -> None:
+        """JSON can say half of a surrogate pair: it comes back as it came."""
+        self.ask("client", client_id="\udcff")
+        self.assertAnswer(200, {"result": {"client_id": "\udcff"}})
+        self.channel, self.transport = self.connect()
+        self.operations.refusal = "\ud800 again"
+        self.ask("cluster-status")
+        self.assertAnswer(409, {"error": "\ud800 again"})
+
     def test_a_mistake_of_ours(self) -> None:
         """It is told to both sides."""
         self.ask("cluster-forget", node="b")

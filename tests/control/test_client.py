@@ -26,6 +26,11 @@ class AnswerTests(ClientCase):
             self.assertEqual(call(str(self.path), "do-it", {"node": "b"}), [1, None])
         self.assertEqual(canned.requests, [("/do-it", {"node": "b"})])
 
+    def test_bytes_of_a_command_line_that_are_not_utf8(self) -> None:
+        with CannedSocket(self.path, {"error": "no such client"}) as canned:
+            self.assertRaises(ControlError, call, str(self.path), "kick", {"client_id": "\udcff"})
+        self.assertEqual(canned.requests, [("/kick", {"client_id": "\udcff"})])
+
     def test_progress(self) -> None:
         told: list[str] = []
         lines = ({"progress": "one"}, {"progress": "two"}, {"result": 3})

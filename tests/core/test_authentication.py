@@ -292,6 +292,26 @@ class Exchanges(Case):
         self.assertEqual((client.next("DISCONNECT").reason, client.closed), (0x89, True))
         self.assertEqual((self.slow.abandoned, self.world.stats.authentication_timeouts), (1, 1))
 
+    def test_an_authenticator_that_fails_when_nobody_waits_any_more(self) -> None:
+        """It is told as a defect, and holds up neither the client's end nor anybody else's."""
+        crashes: list[str] = []
+        self.world.diary.crashed = lambda what, error: crashes.append(f"{what}: {error}")
+        waiting = self.begin()
+        client = self.connected()
+        self.auth(client, b"again", 0x19)
+        for later in self.slow.laters:
+            later.on_abandon = self.fail_to_abandon
+        client.lose()
+        self.assertEqual(self.world.hub.connected, 0)
+        self.assertIsNone(self.world.hub.sessions.get("c"))
+        self.assertEqual(len(crashes), 1)
+        self.world.wait(5.5, 22)
+        self.assertEqual((waiting.next("CONNACK").reason, waiting.closed), (3, True))
+        self.assertEqual(crashes, ["the end of an authentication: oops"] * 2)
+
+    def fail_to_abandon(self) -> None:
+        raise RuntimeError("oops")
+
     def test_again_and_refused(self) -> None:
         """Whatever the reason is: DISCONNECT has fewer than CONNACK."""
         client = self.connected()

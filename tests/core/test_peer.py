@@ -53,6 +53,9 @@ class Alone:
     def ended(self, session: Any) -> None: ...
     def turn(self) -> None: ...
     def stored(self) -> None: ...
+    def stranger_numbers(self) -> dict[str, int]:
+        return {}
+
     def session_numbers(self) -> dict[str, int]:
         return {}
 

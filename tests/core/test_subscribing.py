@@ -62,6 +62,17 @@ class Answers(Case):
         client.next("UNSUBACK")
         self.assertEqual(client.subscribe("c").reasons, [0])
 
+    def test_patterns_of_wildcards_below_a_mount_point(self) -> None:
+        """What counts is the filter in full, with the mount point once."""
+        self.build(max_wildcard_patterns=1)
+        client = self.world.client("c", 5, {"mount_point": "m/n/o/p/"})
+        suback = client.subscribe("+/b/c/d/e")
+        self.assertEqual(suback.reasons, [0])
+        self.assertEqual(self.world.hub.router.filters.patterns, {"----+----": 1})
+        for topic_filter, code in (("+/b/c/d/x", 0), ("a/+/c/d/e", 0x97), ("+/b/c", 0)):
+            self.assertEqual(client.subscribe(topic_filter).reasons, [code], topic_filter)
+        self.assertEqual(len(self.world.hub.router.filters.patterns), 1)
+
     def test_more_patterns_of_wildcards_than_allowed(self) -> None:
         """Refused is what makes searches longer; other names in a pattern that is there do not."""
         self.build(max_wildcard_patterns=2)

@@ -112,6 +112,9 @@ class Neighbours:
     def turn(self) -> None:
         pass
 
+    def stranger_numbers(self) -> dict[str, int]:
+        return {"now": 2, "evicted": 9}
+
     def session_numbers(self) -> dict[str, int]:
         return {"migrating": 3, "held": 1}
 
@@ -163,6 +166,10 @@ class Cluster(Case):
                 "sessions/waiting": "0",
                 "sessions/merging": "0",
                 "sessions/held": "1",
+                "strangers/now": "2",
+                "strangers/evicted": "9",
+                "strangers/rejected": "0",
+                "strangers/wrong_secrets": "0",
                 "routes": "1",
                 "messages/sent": "2",
                 "messages/received": "5",

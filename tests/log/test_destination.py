@@ -1,5 +1,6 @@
 """Where the log goes, and what its lines look like there."""
 
+import errno
 import json
 import os
 import socket
@@ -7,12 +8,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from twisted.logger import Logger, LogLevel
+from twisted.logger import Logger, LogLevel, globalLogPublisher
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
 from mhub.config import LogSettings
-from mhub.log import set_level
+from mhub.log import logger, set_level
 from mhub.log.destination import Destination, LogError
 from mhub.log.outputs import FileOutput, SyslogOutput
 
@@ -164,6 +165,34 @@ class FileTests(Case):
         output = FileOutput("/dev/full", 0, 0)
         self.write(output, "1")
         self.assertEqual(output.lost, 1)
+
+    def test_a_full_disk_that_has_room_again(self) -> None:
+        """What it has of a line stays a line of its own, and how many were lost is told."""
+        destination = self.destination()
+        globalLogPublisher.addObserver(destination)
+        self.addCleanup(globalLogPublisher.removeObserver, destination)
+        room = [1000]
+
+        def write(fd: int, data: bytes) -> int:
+            taken = min(len(data), room[0])
+            if not taken:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            room[0] -= taken
+            return real(fd, data[:taken])
+
+        real = os.write
+        self.patch(os, "write", write)
+        log = logger("net")
+        log.info("one")
+        room[0] = 15
+        for text in ("two", "three", "four"):
+            log.info(text)
+        room[0] = 1000
+        log.info("five")
+        log.info("six")
+        found = [line[20:] for line in self.lines()]
+        told = "warn log: 3 lines of the log were lost"
+        self.assertEqual(found, ["info net: one", "", "info net: five", told, "info net: six"])
 
     def test_not_readable_for_everybody(self) -> None:
         FileOutput(str(self.file), 0, 0)

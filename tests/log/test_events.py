@@ -92,6 +92,31 @@ class Lines(Case):
         self.assertIn(r"'b\r\x1b[31m{forged}'", self.said())
         self.assertNotIn("\n", self.said())
 
+    def test_what_a_client_is_called_cannot_fill_the_log(self) -> None:
+        """Its client id, user names and topics may have 65,535 characters each."""
+        source = self.source()
+        long = "\x01" * 65_535
+        source.principal.client_id = source.principal.claimed_user = long
+        self.events.connected(source, False)
+        self.assertLess(len(self.said()), 2500)
+        self.assertIn("\\x01…' connected", self.said())
+        source.principal.user = long
+        for tell in (
+            lambda: self.events.connected(source, True),
+            lambda: self.events.refused(source, reasons.NOT_AUTHORIZED, repr(long)),
+            lambda: self.events.disconnected(source, 0, long, events.CLIENT),
+            lambda: self.events.taken_over(source, "x"),
+            lambda: self.events.kicked(source.principal, 5, 0, "x"),
+            lambda: self.events.denied(source, events.PUBLISH, long, reasons.NOT_AUTHORIZED),
+            lambda: self.events.session_expired(source.principal),
+            lambda: self.events.crashed(repr(long), RuntimeError("a defect")),
+        ):
+            tell()
+            self.assertLess(len(self.said()), 3500)
+            for name in ("client_id", "user", "claimed_user", "topic", "text"):
+                self.assertLessEqual(len(self.lines[-1].get(name, "")), 256)
+        self.flushLoggedErrors(RuntimeError)
+
     def test_drops(self) -> None:
         world = World()
         session = world.client("c", clean=False).connection.owner()

@@ -7,7 +7,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.core.events import KICKED
-from mhub.operations.clients import MOST, PORTION
+from mhub.operations.clients import LONGEST_MATCH, MOST, PORTION
 from mhub.operations.contract import BadArgument, ClientPage, NotThere, OperationError
 from mhub.operations.operations import Operations
 from mhub.operations.slices import SLICE_S
@@ -171,6 +171,7 @@ class PageTests(Case):
         self.assertEqual(self.ids(match="pump-*"), ["pump-1", "pump-2", "pump-3"])
         self.assertEqual(self.ids(match="*-[13]"), ["pump-1", "pump-3", "valve-1"])
         self.assertEqual(self.ids(match="PUMP*"), [])
+        self.assertEqual(self.ids(match="*" * LONGEST_MATCH), self.ids())
         self.assertEqual(self.ids(state="offline"), ["pump-3"])
         self.assertEqual(self.ids(state="connected", match="pump-?"), ["pump-1", "pump-2"])
         self.assertEqual(self.ids(listener="valv"), ["valve-1"])
@@ -178,7 +179,12 @@ class PageTests(Case):
         self.assertEqual(self.page(match="pump-*", limit=1).left, 2)
 
     def test_bounds(self) -> None:
-        for asked in ({"limit": 0}, {"limit": MOST + 1}, {"state": "sleeping"}):
+        for asked in (
+            {"limit": 0},
+            {"limit": MOST + 1},
+            {"state": "sleeping"},
+            {"match": "[" * (LONGEST_MATCH + 1)},
+        ):
             failing = Deferred.fromCoroutine(self.operations.clients(**asked))
             self.failureResultOf(failing, BadArgument)
 

@@ -10,7 +10,8 @@ twice     From QoS 2 to QoS 2, a message came once in a lifetime.  Not so if the
 order     In a lifetime, the messages of a publisher, topic and QoS came for the first time in the
           order in which they were published.  Left out are those published before the lifetime's
           SUBACK, as what an earlier session had may come late (if a node was frozen at that time,
-          those published before all nodes see each other again); and those published twice.
+          those published before all nodes see each other again); those published twice; and those
+          that a publisher sent while a node was frozen, if it has read Session Present 0 since.
 repeats   Where no node and no link failed: each further copy at QoS 1 has DUP, or its publisher had
           sent it again.  (A broker that was killed does not always know what it had sent.)
 

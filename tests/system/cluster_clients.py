@@ -151,8 +151,9 @@ class RoamingPublisher(Roaming, Publisher):
     ) -> None:
         super().__init__(name, qos, retain, window, habit)
         self.may_double: set[int] = set()  # sent again to a broker that had no session
-        self.unordered: set[int] = set()  # published while it was exempt
+        self.unordered: set[int] = set()  # published while it was exempt, or a node was frozen
         self.lost_after: list[int] = []  # the last number before each Session Present 0
+        self.lost_at = 0.0  # when the last of these came
         self._pid_base = 0
 
     def publish(self) -> None:
@@ -167,6 +168,7 @@ class RoamingPublisher(Roaming, Publisher):
     def _lose(self) -> None:
         self.may_double |= set(self._waiting.values())
         self.lost_after.append(self.sent)
+        self.lost_at = time.monotonic()
         self._releasing.clear()
         if self.is_split():
             # The other side's session may still wait for PUBREL, and would take a message with
@@ -290,8 +292,16 @@ class ClusterLoad(Load):
         """All nodes see each other; one of them did not since then.
 
         It may have been told of sessions that began meanwhile only now, and had what was published
-        there for the older ones.
+        there for the older ones.  And what a publisher had published meanwhile may have come to it
+        only now, behind what the same publisher has published there after Session Present 0.
         """
+        for publisher in self.publishers:
+            if publisher.lost_at >= since:
+                publisher.unordered |= {
+                    number
+                    for number in range(1, publisher.lost_after[-1] + 1)
+                    if publisher.last_sent_at[number] >= since
+                }
         for subscriber in self.subscribers:
             for lifetime in subscriber.lifetimes:
                 if since <= lifetime.began_at < math.inf:

@@ -256,6 +256,12 @@ class ClusterProcesses:
                 return False
         return True
 
+    def missed(self, name: str) -> bool:
+        """Whether another node has suspected this one, or has lost the link with it."""
+        logs = [node.log() for each, node in self.nodes.items() if each != name]
+        signs = [f"node {name} is {state}:" for state in ("suspect", "down")]
+        return any(sign in log for log in logs for sign in signs)
+
     def at_rest(self, sessions: int) -> bool:
         """Whether nothing waits for a node, and each of so many sessions is in one place."""
         found = 0

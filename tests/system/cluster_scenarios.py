@@ -92,7 +92,13 @@ def join(testbed: Testbed) -> None:
     node.start()
     load.run_until(lambda: bool((node.status() or {}).get("ready")), "a fourth node that is ready")
     # Now, before anything else comes: it has what the others have.
-    testbed.wrong += judge_retained("d", (node.host, PORT), load.publishers)
+    wrong = judge_retained("d", (node.host, PORT), load.publishers)
+    if wrong and cluster.missed("d"):
+        # Publishers do not wait for a node that is suspected: it is behind until no other node has
+        # anything queued for it, and all see each other.
+        testbed.rest()
+        wrong = judge_retained("d", (node.host, PORT), load.publishers)
+    testbed.wrong += wrong
     load.tell_all_by((node.host, PORT))
     cluster.open("d")
     testbed.until_whole()

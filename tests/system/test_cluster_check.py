@@ -1,6 +1,7 @@
 """The check of cluster runs finds what is wrong, and excuses nothing but Session Present 0."""
 
 import random
+import time
 from collections.abc import Iterator
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -213,3 +214,36 @@ class CheckTests(SynchronousTestCase):
         self.publisher.publish_and_get(2)
         self.subscriber.get("p", 2, 1, 1)
         self.check(disordered=1, twice=1)
+
+    def test_what_a_publisher_sent_during_a_freeze_may_come_late(self) -> None:
+        """It has gone to another node that has no session for it, and so does not wait."""
+        since = time.monotonic()
+        self.publisher.publish_and_get(2)
+        self.publisher.get("CONNACK", reason=0)
+        self.publisher.publish_and_get(2)
+        self.subscriber.get("p", 3, 1, 2, 4)
+        self.check(disordered=2)
+        self.load.together_again(since)
+        self.check()
+        self.publisher.publish_and_get(2)
+        self.subscriber.get("p", 6, 5)
+        self.check(disordered=1)
+
+    def test_not_so_without_session_present_0(self) -> None:
+        self.publisher.get("CONNACK", reason=0)
+        since = time.monotonic()
+        self.publisher.publish_and_get(2)
+        self.publisher.get("CONNACK", reason=0, session_present=True)
+        self.publisher.publish_and_get(1)
+        self.subscriber.get("p", 3, 1, 2)
+        self.load.together_again(since)
+        self.check(disordered=2)
+
+    def test_nor_what_it_sent_before(self) -> None:
+        self.publisher.publish_and_get(2)
+        since = time.monotonic()
+        self.publisher.get("CONNACK", reason=0)
+        self.publisher.publish_and_get(1)
+        self.subscriber.get("p", 3, 1, 2)
+        self.load.together_again(since)
+        self.check(disordered=2)

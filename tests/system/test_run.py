@@ -400,12 +400,12 @@ class StoreTests(Case):
 
     def test_no_database(self) -> None:
         (self.data / "mhub.sqlite").write_bytes(b"anything " * 1000)
-        self.never("mhub.sqlite: not a database; it was left alone")
+        self.never("mhub.sqlite: not a database; it was not changed")
 
     def test_a_database_of_something_else(self) -> None:
         with contextlib.closing(sqlite3.connect(self.data / "mhub.sqlite")) as database:
             database.execute("CREATE TABLE precious (thing)")
-        self.never("mhub.sqlite: not a database of mhub; it was left alone")
+        self.never("mhub.sqlite: not a database of mhub; it was not changed")
 
     def test_a_newer_version(self) -> None:
         process = self.spawn(*MHUB_RUN)

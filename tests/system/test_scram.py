@@ -74,7 +74,7 @@ class ScramTests(HouseCase):
         connack = self.log_in(raw, Login(USER, PASSWORD + "!"))
         self.assertEqual(("CONNACK", NOT_AUTHORIZED), (connack.type, connack.reason))
         raw.expect_closed()
-        self.assertIn("on users was refused: not authorized", self.logged(f"{raw.local} ("))
+        self.assertIn("on users was refused: not authorized", self.logged(f"{raw.local} on"))
 
     def test_a_user_who_is_not_there_looks_like_a_wrong_password(self) -> None:
         raw = self.open()

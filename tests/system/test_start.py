@@ -131,7 +131,7 @@ class StoreTests(MistakeCase):
         file.write_bytes(b"anything " * 1000)
         self.fails(
             '[[listeners]]\nport = 0\n[store]\npath = "bad.sqlite"\n',
-            "bad.sqlite: not a database; it was left alone",
+            "bad.sqlite: not a database; it was not changed",
         )
         self.assertEqual(file.read_bytes(), b"anything " * 1000)
 
