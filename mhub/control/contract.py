@@ -17,8 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-MAX_REQUEST: Final = 99_999
-"""How long the arguments may be, in bytes; twisted.web puts longer ones into a file."""
+MAX_REQUEST: Final = 512 * 1024
+"""How long the arguments may be, in bytes: a client id of 65,535 control characters has six times
+that as JSON, and whoever calls itself so must not be safe from being kicked."""
 
 MAX_UNIX_PATH: Final = 107
 """What the kernel's address structure holds, in bytes."""

@@ -3,6 +3,7 @@
 What is refused here is answered without a request: by twisted.web's parser (400), or by refuse().
 """
 
+from io import BytesIO
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -25,6 +26,9 @@ CLOSE_S: Final = 1.0
 class ControlRequest(Request):
     def getRequestHostname(self) -> bytes:
         return b"mhub"  # Klein asks, and a Unix socket has none
+
+    def gotLength(self, length: int | None) -> None:
+        self.content = BytesIO()  # twisted.web would put what is longer than 100 kB into a file
 
 
 class ControlSite(Site):
@@ -83,7 +87,7 @@ class ControlChannel(HTTPChannel):
         self.site.gone(self)
 
     def allHeadersReceived(self) -> None:
-        # Before any of it comes, as twisted.web would put what is longer into a file.
+        # Before any of it comes: it is held in memory.
         if self.length is None or self.length > MAX_REQUEST:
             self.refuse(413, f"the arguments may have {MAX_REQUEST} bytes")
         else:

@@ -142,6 +142,7 @@ class Admission:
                 reasons.PACKET_TOO_LARGE,
                 f"a will of {len(will.payload)} bytes, at most {most} are allowed",
             )
+        name = will.topic  # which is all that the client knows of it
         namespace = connection.namespace
         if namespace is not None:
             will.topic = namespace.mounted(will.topic)
@@ -151,7 +152,7 @@ class Admission:
         reason = self.hub.may_leave_will(connection.principal, will)
         if reason:
             self.hub.events.denied(connection, events.WILL, will.topic, reason)
-            raise ProtocolFault(reason, f"not authorized to leave a will at {will.topic!r}")
+            raise ProtocolFault(reason, f"not authorized to leave a will at {name!r}")
 
     # Authentication
 

@@ -7,12 +7,13 @@ in slices: 200,000 of them take some 40 ms.
 """
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import translate
 from itertools import islice
 from typing import Final
 
+from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.limits import NEVER
 from mhub.core.principal import Principal
@@ -30,6 +31,10 @@ from mhub.wire.packets import VERSION_NAMES
 
 MOST: Final = 1000
 """Clients on one page, and subscriptions of one client: what makes an answer of a few 100 KiB."""
+
+MOST_TEXT: Final = 1 << 18
+"""Characters of names in one answer, which ends there: a client id, a user name and a filter may
+have 65,535 each, and 1,000 of them take seconds to be made JSON."""
 
 PORTION: Final = 250
 """Client ids that are looked at between two looks at the clock: some 0.2 ms."""
@@ -127,14 +132,20 @@ async def page(
     while portion := list(islice(client_ids, PORTION)):
         search.look_at(portion)
         await slices.pause_if_due()
-    found = []
-    for count, client_id in enumerate(search.first(), 1):
+    found: list[ClientSummary] = []
+    left = search.left()
+    room = MOST_TEXT
+    for index, client_id in enumerate(search.first()):
         session = hub.sessions.get(client_id)
         if session is not None:  # it may have ended meanwhile
+            room -= len(client_id) + sum(map(len, users_of(session.principal)))
+            if room < 0 and found:
+                left += len(search.first()) - index
+                break
             found.append(summary(session, moment))
-        if count % PORTION == 0:
+        if index % PORTION == PORTION - 1:
             await slices.pause_if_due()
-    return ClientPage(tuple(found), search.left(), len(hub.sessions))
+    return ClientPage(tuple(found), left, len(hub.sessions))
 
 
 @dataclass(frozen=True)
@@ -194,6 +205,15 @@ def detail(session: Session, moment: Moment) -> ClientDetail:
         ),
         subscriptions=tuple(
             SubscriptionSummary(name, each.qos, each.no_local, each.retain_as_published)
-            for name, each in islice(session.subscriptions.items(), MOST)
+            for name, each in _first_subscriptions(session)
         ),
     )
+
+
+def _first_subscriptions(session: Session) -> Iterator[tuple[str, Subscription]]:
+    room = MOST_TEXT
+    for name, subscription in islice(session.subscriptions.items(), MOST):
+        room -= len(name)
+        if room < 0:
+            return
+        yield name, subscription

@@ -157,8 +157,13 @@ class BoundTests(AppCase):
         self.assertAnswer(200, {"result": {}})
         self.channel, self.transport = self.connect()
         self.channel.dataReceived(post("clients", fits + b" ")[:100])
-        self.assertAnswer(413, {"error": "the arguments may have 99999 bytes"})
+        self.assertAnswer(413, {"error": f"the arguments may have {MAX_REQUEST} bytes"})
         self.assertTrue(self.transport.disconnecting)
+
+    def test_the_longest_client_id(self) -> None:
+        name = "\x01" * 65_535
+        self.ask("client", client_id=name)
+        self.assertAnswer(200, {"result": {"client_id": name}})
 
     def test_request_of_unknown_length(self) -> None:
         self.channel.dataReceived(b"POST /clients HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")

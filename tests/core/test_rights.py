@@ -188,6 +188,14 @@ class Receive(Case):
 
 
 class Wills(Case):
+    def test_the_client_is_not_told_its_mount_point(self) -> None:
+        self.rules.denied = {("will", "u", "tenant/w")}
+        client = self.world.open(5, mount_point="tenant/")
+        client.send(p.connect("c", 5, username="u", will=("w", b"")))
+        refusal = client.next("CONNACK")
+        self.assertEqual(refusal.reason, reasons.NOT_AUTHORIZED)
+        self.assertEqual(refusal.prop(Prop.REASON_STRING), "not authorized to leave a will at 'w'")
+
     def test_asked_again_when_it_is_published(self) -> None:
         watcher = self.client("watcher")
         watcher.subscribe("#")

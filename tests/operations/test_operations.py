@@ -7,6 +7,7 @@ from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.core.events import KICKED
+from mhub.operations import clients
 from mhub.operations.clients import LONGEST_MATCH, MOST, PORTION
 from mhub.operations.contract import BadArgument, ClientPage, NotThere, OperationError
 from mhub.operations.operations import Operations
@@ -187,6 +188,25 @@ class PageTests(Case):
         ):
             failing = Deferred.fromCoroutine(self.operations.clients(**asked))
             self.failureResultOf(failing, BadArgument)
+
+    def test_long_names_make_shorter_pages(self) -> None:
+        """No page is larger than somebody can wait for, and none is empty."""
+        self.patch(clients, "MOST_TEXT", 100)
+        names = [*(f"{n}" * 40 for n in range(5)), "99", "9" * 200]
+        for name in names:
+            self.world.client(name)
+        self.world.hub.sessions["1" * 40].principal.claimed_user = "x" * 30
+        pages = [self.page(after=name) for name in ["", *names]]
+        self.assertEqual([len(page.clients) for page in pages], [1, 1, 2, 3, 2, 1, 1, 0])
+        self.assertEqual([page.left for page in pages], [6, 5, 3, 1, 1, 1, 0, 0])
+
+    def test_long_filters(self) -> None:
+        self.patch(clients, "MOST_TEXT", 100)
+        client = self.world.client("c")
+        for n in range(3):
+            client.subscribe(f"{n}" * 40)
+        detail = self.operations.client("c")
+        self.assertEqual((detail.client.subscriptions, len(detail.subscriptions)), (3, 2))
 
     def test_others_have_their_turn(self) -> None:
         """Every few hundred sessions, if these take so long; and may end sessions meanwhile."""
