@@ -186,7 +186,7 @@ def import_config(argv: list[str]) -> int:
 COMMANDS: Final = {
     "run": Command("run the broker in the foreground", run_broker),
     "check-config": Command("check a configuration without starting the broker", check_config),
-    "import": Command("make a configuration of a mosquitto.conf", import_config),
+    "import": Command("make a configuration from a mosquitto.conf", import_config),
     "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
     "status": Command("show a running broker", status),
     "clients": Command("list the clients of a running broker, or show one", clients),

@@ -173,7 +173,7 @@ class Login:
         except (pb.PBConnectionLost, pb.DeadReferenceError):
             pass  # the party has heard of it
         except Exception:
-            stumbled(party)
+            fail_by_defect(party)
 
     async def admit(self, proof: Proof, party: Party) -> bool:
         """Whether the party may come in; if not, it was told why."""
@@ -196,7 +196,7 @@ class Login:
         return said.proof(LISTENER, self._secret), hello
 
 
-def stumbled(party: Party) -> None:
+def fail_by_defect(party: Party) -> None:
     """An error within this node, which is no business of the other one."""
     logger("cluster").failure("internal error in a login")
     party.fail("an internal error")
@@ -237,5 +237,5 @@ class Entrance:
             if await self._login.admit(Proof(transcript, DIALLER, shown), self._party):
                 return self._login.answer(transcript, self._party.hello())
         except Exception:
-            stumbled(self._party)
+            fail_by_defect(self._party)
         return ()

@@ -1,6 +1,6 @@
 """`mhub import mosquitto.conf`: a configuration for mhub, and a list of what has no counterpart.
 
-    read (mosquitto_file) -> Import -> TOML, with the list as its first comment
+    read (mosquitto_file) -> Import, by mosquitto_values -> TOML, with the list as its first comment
 
 An option that means the same here becomes a key; every other one is in the list, with its line and
 the reason.  Where Mosquitto's default differs in who may come in or in what is kept, the key is
@@ -16,133 +16,23 @@ from typing import Any, Final
 
 from mhub.config.mosquitto import ACCESS, BRIDGES, note_of
 from mhub.config.mosquitto_file import Listener, MosquittoFile, Option, ReadError, read
+from mhub.config.mosquitto_values import (
+    DESTINATIONS,
+    GUARDS,
+    LEVELS,
+    LIMITS,
+    LISTENER,
+    NO_DESTINATIONS,
+    ORDER,
+    TLS,
+    Mistake,
+    boolean,
+    integer,
+    versions,
+)
 
 OK: Final = 0
 FAILED: Final = 1
-
-LEVELS: Final = {
-    "debug": "debug",
-    "all": "debug",
-    "subscribe": "info",
-    "unsubscribe": "info",
-    "websockets": "info",
-    "information": "info",
-    "notice": "info",
-    "warning": "warn",
-    "error": "error",
-    "none": "critical",
-}
-DESTINATIONS: Final = {"stdout": "stdout", "file": "file", "syslog": "syslog"}
-NO_DESTINATIONS: Final = ("android", "dlt", "none", "stderr", "topic")
-
-ORDER: Final = ("debug", "info", "warn", "error", "critical")
-
-VERSIONS: Final = {"3": "3.1", "4": "3.1.1", "5": "5.0"}
-MAX_PACKET: Final = 256 << 20
-
-# Users, and rules of what they may do: without them, nobody is let in.
-GUARDS: Final = frozenset(
-    {
-        "acl_file",
-        "auth_plugin",
-        "global_plugin",
-        "password_file",
-        "plugin",
-        "plugin_load",
-        "plugin_use",
-    }
-)
-
-SECONDS: Final = {"h": 3600, "d": 86400, "w": 604800, "m": 30 * 86400, "y": 365 * 86400}
-
-
-class Mistake(Exception):
-    """A value that Mosquitto would not take either."""
-
-
-def _boolean(text: str) -> bool:
-    if text.lower() not in ("true", "false", "1", "0"):
-        raise Mistake(f'expected true or false, found "{text}"')
-    return text.lower() in ("true", "1")
-
-
-def _number(low: int, high: int | None = None) -> Callable[[str], int]:
-    def convert(text: str) -> int:
-        try:
-            number = int(text)
-        except ValueError:
-            raise Mistake(f'expected a number, found "{text}"') from None
-        if number < low or (high is not None and number > high):
-            most = "" if high is None else f" to {high}"
-            raise Mistake(f"expected a number from {low}{most}, found {text}")
-        return number
-
-    return convert
-
-
-def _text(text: str) -> str:
-    return text
-
-
-def _limit(text: str) -> int:
-    """Where Mosquitto has -1 for "any number"."""
-    return max(_number(-1)(text), 0)
-
-
-def _seconds(text: str) -> int:
-    try:
-        return int(text[:-1]) * SECONDS[text[-1:]]
-    except (ValueError, KeyError):
-        raise Mistake(f'expected a number with h, d, w, m or y, found "{text}"') from None
-
-
-# option: the keys of [limits] that it becomes, and how.
-LIMITS: Final[dict[str, tuple[tuple[str, ...], Callable[[str], object]]]] = {
-    "allow_zero_length_clientid": (("allow_empty_client_id",), _boolean),
-    "auto_id_prefix": (("client_id_prefix",), _text),
-    "global_max_clients": (("max_sessions",), _limit),
-    "global_max_connections": (("max_connections",), _limit),
-    "max_inflight_bytes": (("max_inflight_bytes",), _number(0)),
-    "max_inflight_messages": (
-        ("max_inflight", "receive_maximum"),
-        lambda text: _number(0, 65535)(text) or 65535,
-    ),
-    "max_packet_size": (
-        ("max_packet_size",),
-        lambda text: min(max(_number(0)(text), 64), MAX_PACKET) if text != "0" else MAX_PACKET,
-    ),
-    "max_queued_bytes": (("max_queued_bytes",), _number(0)),
-    "max_queued_messages": (("max_queued_messages",), _number(0)),
-    "message_size_limit": (("message_size_limit",), _number(0, MAX_PACKET)),
-    "persistent_client_expiration": (("session_expiry_v3_s", "max_session_expiry_s"), _seconds),
-    "queue_qos0_messages": (("queue_qos0_offline",), _boolean),
-    "retain_available": (("retain_available",), _boolean),
-}
-
-# The same for a listener.
-LISTENER: Final[dict[str, tuple[str, Callable[[str], object]]]] = {
-    "allow_zero_length_clientid": ("allow_empty_client_id", _boolean),
-    "auto_id_prefix": ("client_id_prefix", _text),
-    "listener_auto_id_prefix": ("client_id_prefix", _text),
-    "max_connections": ("max_connections", _limit),
-    "max_qos": ("max_qos", _number(0, 2)),
-    "max_topic_alias": ("max_topic_alias", _number(0, 65535)),
-    "max_topic_alias_broker": ("max_topic_alias_out", _number(0, 65535)),
-    "mount_point": ("mount_point", _text),
-}
-
-TLS: Final = (
-    "cafile",
-    "certfile",
-    "ciphers",
-    "ciphers_tls1.3",
-    "crlfile",
-    "keyfile",
-    "require_certificate",
-    "tls_version",
-    "use_identity_as_username",
-    "use_subject_as_username",
-)
 
 
 class Import:
@@ -161,8 +51,8 @@ class Import:
         if not self.listeners:
             # Without any, Mosquitto lets everybody on this machine in, and mhub does, too; not so
             # if those of the file were left out.
-            door = self._door(None, True) if not found.listeners else {"allow_anonymous": False}
-            self.listeners.append({"host": "127.0.0.1", "port": 1883, **door})
+            local = not found.listeners and self._allow_anonymous(None, True)
+            self.listeners.append({"host": "127.0.0.1", "port": 1883, "allow_anonymous": local})
         self._rest()
 
     # The broker as a whole
@@ -194,19 +84,19 @@ class Import:
                 for key in keys:
                     self._set("limits", key, value)
         if (option := self._last("max_keepalive")) is not None:
-            most = self._convert(option, _number(0, 65535))
+            most = self._convert(option, integer(0, 65535))
             if most:
                 self._set("limits", "max_keepalive_s", most)
                 self._set("limits", "allow_keepalive_off", False)
                 self._remark(option, "3.1 and 3.1.1 clients that ask for more are refused here")
         if (option := self._last("sys_interval")) is not None:
-            self._set("sys", "interval_s", self._convert(option, _number(0, 65535)))
+            self._set("sys", "interval_s", self._convert(option, integer(0, 65535)))
         self._store()
         self._log()
 
     def _store(self) -> None:
         option = self._last("persistence") or self._last("retained_persistence")
-        persists = option is not None and bool(self._convert(option, _boolean))
+        persists = option is not None and bool(self._convert(option, boolean))
         self._set("store", "kind", "sqlite" if persists else "memory")
         place = self._last("persistence_location")
         if place is not None and persists:
@@ -228,7 +118,7 @@ class Import:
                     self.mistakes.append((option, f'"{word}" is no type of message'))
         level = min(levels, key=ORDER.index) if levels else None
         if (messages := self._last("connection_messages")) is not None:
-            if self._convert(messages, _boolean) is False:
+            if self._convert(messages, boolean) is False:
                 level = max(level or "info", "warn", key=ORDER.index)
         self._set("log", "level", level)
         self._log_destination()
@@ -249,12 +139,12 @@ class Import:
             if chosen is not None:
                 self._remark(chosen, "the log goes to one place: see the last one")
             chosen = option
-            keys = {"to": DESTINATIONS[word]}
+            keys = {"to": word}
             if word == "file":
                 keys["file"] = rest.strip()
         facility = self._last("log_facility")
         if facility is not None:
-            number = self._convert(facility, _number(0, 7))
+            number = self._convert(facility, integer(0, 7))
             if number is not None and keys.get("to") == "syslog":
                 keys["facility"] = f"local{number}"
             elif number is not None:
@@ -287,22 +177,22 @@ class Import:
                 if value is not None and not (key == "max_connections" and value == 0):
                     keys[key] = value
         if (option := listener.last("accept_protocol_versions")) is not None:
-            keys["versions"] = self._convert(option, _versions)
+            keys["versions"] = self._convert(option, versions)
         if (option := listener.last("enable_proxy_protocol")) is not None:
-            keys["proxy_protocol"] = self._convert(option, _number(1, 2)) is not None
+            keys["proxy_protocol"] = self._convert(option, integer(1, 2)) is not None
         if keys.get("transport") != "unix":
             nodelay = self._last("set_tcp_nodelay")
-            if nodelay is not None and self._convert(nodelay, _boolean) is False:
+            if nodelay is not None and self._convert(nodelay, boolean) is False:
                 keys["tcp_nodelay"] = False
             if (option := listener.last("bind_interface")) is not None:
-                keys["bind_interface"] = self._convert(option, _text)
+                keys["bind_interface"] = self._convert(option, str)
         if (option := listener.last("use_username_as_clientid")) is not None:
-            if self._convert(option, _boolean):
+            if self._convert(option, boolean):
                 if "tls.identity_as_username" in keys:
                     keys["username_as_client_id"] = True
                 else:
                     self._remark(option, f"nobody proves to be who a user name says; {ACCESS}")
-        keys |= self._door(listener, False)
+        keys["allow_anonymous"] = self._allow_anonymous(listener, False)
         for options in listener.options.values():
             for option in options:
                 if option not in self._used:
@@ -315,14 +205,14 @@ class Import:
         if listener.is_default:
             port, bound = listener.last("port"), listener.last("bind_address")
             keys["host"] = self._host(bound, bound.value if bound else "", listener)
-            keys["port"] = 1883 if port is None else self._convert(port, _number(1, 65535))
+            keys["port"] = 1883 if port is None else self._convert(port, integer(1, 65535))
             if bound is not None:
                 self._used.add(bound)
             return keys["port"] is not None
         words = head.value.split(None, 1)
         self._used.add(head)
         try:
-            port_number = _number(0, 65535)(words[0] if words else "")
+            port_number = integer(0, 65535)(words[0] if words else "")
         except Mistake as mistake:
             self.mistakes.append((head, str(mistake)))
             return False
@@ -391,7 +281,7 @@ class Import:
             self._used.update(origins)
             keys["origins"] = [option.value for option in origins]
         size = self._last("websockets_headers_size") or self._last("packet_buffer_size")
-        if size is not None and (value := self._convert(size, _number(0))):
+        if size is not None and (value := self._convert(size, integer(0))):
             keys["max_handshake_size"] = min(max(value, 512), 1 << 20)
 
     def _tls(self, listener: Listener, keys: dict[str, object]) -> None:
@@ -400,7 +290,7 @@ class Import:
 
         def flag(name: str) -> bool:
             option = given[name]
-            return option is not None and bool(self._convert(option, _boolean))
+            return option is not None and bool(self._convert(option, boolean))
 
         for name, key in (("certfile", "certificate"), ("keyfile", "key"), ("cafile", "ca")):
             if (option := given[name]) is not None:
@@ -430,21 +320,21 @@ class Import:
 
     # Who is let in
 
-    def _door(self, listener: Listener | None, local: bool) -> dict[str, object]:
-        """allow_anonymous, as Mosquitto would have it, but never more than that."""
+    def _allow_anonymous(self, listener: Listener | None, local: bool) -> bool:
+        """As Mosquitto would have it, but never more than that."""
         own = listener.options if listener is not None else {}
         general = self._found.general
         given = own.get("listener_allow_anonymous") or own.get("allow_anonymous")
         if not given and not self._found.per_listener:
             given = general.get("allow_anonymous")
         guards = {*own} & GUARDS | {*general} & GUARDS
-        wanted = bool(self._convert(given[-1], _boolean)) if given else local and not guards
+        wanted = bool(self._convert(given[-1], boolean)) if given else local and not guards
         if not wanted or guards <= {"password_file"}:
-            return {"allow_anonymous": wanted}
+            return wanted
         if given:
             text = "only for those with a user for now, as rules and plugins are not taken over"
             self._remark(given[-1], text)
-        return {"allow_anonymous": False}
+        return False
 
     # What is left
 
@@ -486,7 +376,7 @@ class Import:
         return "\n".join(self._lines(source)) + "\n"
 
     def _lines(self, source: str) -> Iterator[str]:
-        yield f"# Made by `mhub import` of {_safe(source)}"
+        yield f"# Made by `mhub import` from {_safe(source)}"
         report = self.report()
         if report:
             yield "#"
@@ -503,14 +393,6 @@ class Import:
             yield f"[{table}]"
             for key, value in keys.items():
                 yield f"{key} = {_value(value)}"
-
-
-def _versions(text: str) -> list[str]:
-    found = [word.strip() for word in text.split(",")]
-    for word in found:
-        if word not in VERSIONS:
-            raise Mistake(f'expected 3, 4 and 5 with commas, found "{text}"')
-    return [VERSIONS[word] for word in found]
 
 
 def _value(value: object) -> str:
@@ -534,7 +416,7 @@ def _safe(text: str) -> str:
 def main(argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="mhub import",
-        description="Make a configuration for mhub of a mosquitto.conf. What is different here or"
+        description="Make a configuration for mhub from a mosquitto.conf. What is different here or"
         " has no counterpart is listed, with its line: on stderr, and at the head of the result."
         " Users and rules of access (password_file, acl_file, plugins) are not taken over yet."
         " The exit status is 1 when something in the file was not understood; the rest is"

@@ -96,7 +96,7 @@ def _default(entry: Key[Any]) -> str:
 
 def _mosquitto() -> Iterator[str]:
     yield from ["", "## Coming from mosquitto.conf", ""]
-    yield "`mhub import mosquitto.conf` makes a configuration of such a file; see"
+    yield "`mhub import mosquitto.conf` makes a configuration from such a file; see"
     yield "[from Mosquitto](mosquitto.md). A dash says that mhub does not offer it."
     yield from ["", "| mosquitto.conf | mhub | |", "| --- | --- | --- |"]
     for option, (ours, note) in OPTIONS.items():

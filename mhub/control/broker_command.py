@@ -47,7 +47,7 @@ def clients(argv: list[str]) -> int:
         description="List the clients of a running broker by client id, connected or not, or show"
         " one of them. Of each: since, how long it has been connected; subs, its subscriptions;"
         " queued, messages that wait for it; flight, those that it has not acknowledged.",
-        epilog="A client id is shown as $'...' of a shell reads it, and as it is with --json.",
+        epilog="Client ids are escaped as in $'...' of a shell; --json prints them as JSON.",
     )
     parser.add_argument(
         "client", metavar="CLIENT_ID", nargs="?", help="show this one, with its subscriptions"
@@ -69,10 +69,10 @@ def clients(argv: list[str]) -> int:
         type=_whole,
         default=LIMIT,
         metavar="N",
-        help="show so many (%(default)s); 0 shows all",
+        help="show at most N (%(default)s); 0 shows all",
     )
     parser.add_argument(
-        "--after", default="", metavar="CLIENT_ID", help="only those behind this client id"
+        "--after", default="", metavar="CLIENT_ID", help="only client ids that come after this one"
     )
     return _run(parser, argv, _clients)
 
@@ -80,10 +80,10 @@ def clients(argv: list[str]) -> int:
 def kick(argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="mhub kick",
-        description="Close the connection of a client: MQTT 5.0 is told 0x98, administrative"
-        " action. Its will is published. Nothing keeps it from connecting again.",
+        description="Close the connection of a client: one with MQTT 5.0 is told 0x98,"
+        " administrative action. Its will is published. Nothing keeps it from connecting again.",
     )
-    parser.add_argument("client", metavar="CLIENT_ID", help="whom to disconnect")
+    parser.add_argument("client", metavar="CLIENT_ID", help="the client to disconnect")
     parser.add_argument(
         "--delete-session",
         action="store_true",

@@ -23,7 +23,7 @@ from mhub.control.site import MAX_CLIENTS, ControlSite
 from mhub.log import logger
 from mhub.operations.operations import Operations
 
-BREATH_S: Final = 1.0
+ACCEPT_PAUSE_S: Final = 1.0
 """How long to accept nobody when there are no file descriptors left."""
 
 
@@ -50,7 +50,7 @@ class ControlService(Service):
         self._made: tuple[int, int] | None = None  # which file of that name is ours
         self._app = ControlApp(operations, reactor)
         self._site = ControlSite(self._app.app.resource(), reactor)
-        self._door: Door | None = None
+        self._accepting: Accepting | None = None
 
     def privilegedStartService(self) -> None:
         """Make the socket.  Raises ControlError."""
@@ -67,14 +67,14 @@ class ControlService(Service):
     def startService(self) -> None:
         super().startService()  # type: ignore[no-untyped-call]
         if self._socket is not None:
-            self._door = Door(self._socket, self._site, self._reactor)
-            self._door.open()
+            self._accepting = Accepting(self._socket, self._site, self._reactor)
+            self._accepting.open()
             self._log.info("control socket {path}", path=self._path)
 
     def stopService(self) -> Deferred[None]:
         super().stopService()  # type: ignore[no-untyped-call]
-        if self._door is not None:
-            self._door.close()
+        if self._accepting is not None:
+            self._accepting.close()
         if self._socket is not None:
             self._socket.close()
             _remove(self._path, self._made)
@@ -148,24 +148,24 @@ def _remove(path: str, made: tuple[int, int] | None) -> None:
 
 
 @implementer(IReadDescriptor)
-class Door:
+class Accepting:
     """Accepts clients.  Twisted's own Unix port would set the permissions to what it likes."""
 
     def __init__(self, listener: socket.socket, site: ControlSite, reactor: Any) -> None:
         self._listener = listener
         self._site = site
         self._reactor = reactor
-        self._breath: Any = None
+        self._paused: Any = None
 
     def open(self) -> None:
-        self._breath = None
+        self._paused = None
         self._reactor.addReader(self)
 
     def close(self) -> None:
         self._reactor.removeReader(self)
-        if self._breath is not None:
-            self._breath.cancel()
-            self._breath = None
+        if self._paused is not None:
+            self._paused.cancel()
+            self._paused = None
 
     def fileno(self) -> int:
         return self._listener.fileno()
@@ -176,7 +176,7 @@ class Door:
         except OSError as error:
             if error.errno in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                 self._reactor.removeReader(self)
-                self._breath = self._reactor.callLater(BREATH_S, self.open)
+                self._paused = self._reactor.callLater(ACCEPT_PAUSE_S, self.open)
             return
         with connection:  # the reactor works on a copy
             connection.setblocking(False)

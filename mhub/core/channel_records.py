@@ -215,7 +215,7 @@ def read_special(data: bytes, pos: int, now: float) -> tuple[Entry, int]:
         n, pos = read_u64(data, pos)
         parts = text.split("\n")
         if len(parts) != 3 or not _is_controls(parts[2]):
-            raise malformed("a copy from a peer whose origin is none")
+            raise malformed("a copy from a peer with an invalid origin")
         origin = Origin(parts[0], parts[1], n, parts[2])
     if pos < end and data[pos] == DIRECT:
         session_epoch, pos = read_u64(data, pos + 1)
@@ -224,7 +224,7 @@ def read_special(data: bytes, pos: int, now: float) -> tuple[Entry, int]:
         direct, pos = _text(data, pos, size)
         via, pos = _text(data, pos, via_size)
         if session_epoch > CLOCK.high or not _is_via(via):
-            raise malformed("a message from a peer for a session, which cannot be")
+            raise malformed("a message from a peer with an invalid session epoch or path")
     if pos >= end:
         raise malformed("a message from a peer is cut off")
     message, plain, shares, pos = read_record(data, pos, now)

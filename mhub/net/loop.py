@@ -412,7 +412,7 @@ class Loop:
             self.hub.crash(link.connection, error)
             link._lost("an internal error")
 
-    def _shake_hands(self, now: float) -> None:
+    def _serve_handshakes(self, now: float) -> None:
         """Serve some that have not sent their CONNECT: not many, and not for long.
 
         A handshake of TLS takes from a fraction of a millisecond to several of them.  Meanwhile
@@ -435,7 +435,7 @@ class Loop:
     def _special(self, fd: int, now: float) -> None:
         """A descriptor that is no link: a listener, those without a CONNECT, or the reactor's."""
         if fd == self.handshaking.fileno():
-            self._shake_hands(now)
+            self._serve_handshakes(now)
             return
         acceptor = self.acceptors.get(fd)
         if acceptor is None:

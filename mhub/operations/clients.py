@@ -131,7 +131,7 @@ async def page(
     client_ids = iter(list(hub.sessions))
     while portion := list(islice(client_ids, PORTION)):
         search.look_at(portion)
-        await slices.breathe()
+        await slices.pause_if_due()
     found: list[ClientSummary] = []
     left = search.left()
     room = MOST_TEXT
@@ -144,7 +144,7 @@ async def page(
                 break
             found.append(summary(session, moment))
         if index % PORTION == PORTION - 1:
-            await slices.breathe()
+            await slices.pause_if_due()
     return ClientPage(tuple(found), left, len(hub.sessions))
 
 

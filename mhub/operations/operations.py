@@ -188,9 +188,9 @@ class Operations:
                         if len(lines) == PORTION:
                             yield b"".join(lines)
                             lines = []
-                            await slices.breathe()
+                            await slices.pause_if_due()
                     yield b"".join(lines)
-                    await slices.breathe()
+                    await slices.pause_if_due()
         except StoreError as error:
             raise OperationError(str(error)) from error
 

@@ -17,7 +17,7 @@ class Slices:
         self._pause = pause
         self._until = clock() + SLICE_S
 
-    async def breathe(self) -> None:
+    async def pause_if_due(self) -> None:
         if self._clock() >= self._until:
             await self._pause()
             self._until = self._clock() + SLICE_S

@@ -41,8 +41,8 @@ async def hub_pages(hub: Hub, clock_offset_s: float, slices: Slices) -> AsyncGen
                     record.released = released
                     batch.deliveries.append(record)
                 yield batch
-                await slices.breathe()
-            await slices.breathe()
+                await slices.pause_if_due()
+            await slices.pause_if_due()
     batch = Batch(1)
     for message in hub.retained.tree.values():
         if not reserved(message.topic):
@@ -50,7 +50,7 @@ async def hub_pages(hub: Hub, clock_offset_s: float, slices: Slices) -> AsyncGen
         if len(batch.retained) == PORTION:
             yield batch
             batch = Batch(1)
-            await slices.breathe()
+            await slices.pause_if_due()
     yield batch
 
 

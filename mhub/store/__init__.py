@@ -9,7 +9,7 @@ redis       a Redis server, by txredisapi; its head names the files redis_*
 make        the store that the configuration asks for
 jsonl       the contents of a store as lines of JSON
 command     `mhub store check|export|import`
-writer      the journal writer: batches to the store, one at a time, again and again until safe
+writer      the journal writer (StoreWriter): batches to the store, one at a time, until safe
 
-core.Journal -> Batch -> StoreWriter.commit -> Store.commit -> Hub.committed: replies may leave
+core.Journal -> Batch -> StoreWriter.commit -> Store.commit -> Storage.committed: replies may leave
 """

@@ -1,7 +1,7 @@
-"""`mhub store check|export|import`: look into a store, and move it, while no broker uses it.
+"""`mhub store check|export|import`: look into a store, and move it to another one.
 
-Only an export can be made of a store in use: of a SQLite file by a read transaction, of everything
-else by the broker itself, which is asked through its control socket.
+For an export the broker may run: a SQLite file is read in one transaction, anything else by the
+broker itself, which is asked through its control socket.  The others need a store that is not used.
 
 A file to import is checked as a whole before the reactor starts; what follows is a coroutine, which
 a signal cancels, so that files and connections are closed in any case.
@@ -286,13 +286,13 @@ def _seekable(path: str) -> Iterator[BinaryIO]:
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
         prog="mhub store",
-        description="Look into the store of a broker, or move it to another place or kind. For an"
-        " export the broker may run, for the others not.",
+        description="Look into the store of a broker, or move it to another place or kind. An"
+        " export can be made while the broker runs; check and import need it stopped.",
     )
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     for what, text in (
         ("check", "say what is wrong with the store; the exit status is 1 if anything is"),
-        ("export", "write all there is in the store as JSON Lines"),
+        ("export", "write all there is in the store as JSON Lines, while the broker runs or not"),
         ("import", "bring an empty store to what an export has"),
     ):
         command = commands.add_parser(what, help=text, description=f"{text[0].upper()}{text[1:]}.")

@@ -1,4 +1,15 @@
-"""State in a Redis server.  With the default prefix, its keys are
+"""State in a Redis server.
+
+RedisStore      the contract: a batch is one script
+redis_lua       the scripts
+redis_records   records as the bytes that the scripts take and give
+redis_reader    what there is in the server, in portions
+redis_snapshot  the contents at one moment, while the broker goes on changing them
+redis_check     what can be wrong with the contents
+redis_link      the connection to the server
+redis_lease     who has the keys: one broker at a time
+
+With the default prefix, its keys are
 
     mhub:meta         hash   schema, last_sid, last_mid; applied_by, applied: see below; recount
     mhub:owner        text   which broker has it; goes `lease_s` after that one was killed

@@ -5,6 +5,7 @@ sqlite_thread      the thread
 sqlite_database    what it does: transactions, queries, giving back space
 sqlite_file        the file: its lock, whether it is ours, a new one, an upgrade
 sqlite_access      whether the file can ever be opened
+sqlite_snapshot    the contents at one moment, while a broker goes on changing them
 sqlite_rows        a batch as statements and rows
 sqlite_records     rows as records
 sqlite_check       what can be wrong with the contents

@@ -58,8 +58,8 @@ class WhoseTests(SynchronousTestCase):
             (frames.CONFIRM, b"1234", "ends inside an eight-byte integer"),
             (frames.PUBLISHES, bytes(8) + b"\x30\x05", "is cut off"),
             (frames.ENTRIES, b'{"client":"s"}\n', "it has no 'epoch'"),
-            (frames.PUBLISHES, CONTROLLED + b"X", "of a kind that there is not"),
-            (frames.PUBLISHES, CONTROLLED + b"R", "messages of a session that are none"),
+            (frames.PUBLISHES, CONTROLLED + b"X", "of an unknown kind"),
+            (frames.PUBLISHES, CONTROLLED + b"R", "invalid messages of a session"),
         ):
             with self.subTest(kind=kind, body=body):
                 self.setUp()

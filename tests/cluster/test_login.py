@@ -241,8 +241,8 @@ class StrangerTests(LinkCase):
         while len(waits) < 3:
             await deferLater(loop, 0.001)
         self.assertEqual(waits, [1.0, 2.0, 1.0], "a node has logged in from there")
-        turned_away = await self.call(address)
-        await turned_away.ended
+        rejected = await self.call(address)
+        await rejected.ended
         self.assertEqual(links.strangers.rejected, 1, "three wrong proofs have all its places")
         self.assertEqual(links.strangers.wrong_proofs, 3)
 

@@ -16,7 +16,7 @@ from twisted.trial.unittest import TestCase
 
 from mhub.control.client import call
 from mhub.control.contract import ControlError, short_name
-from mhub.control.server import BREATH_S, ControlService, Door
+from mhub.control.server import ACCEPT_PAUSE_S, Accepting, ControlService
 from tests.control.operations import FakeOperations
 
 LONGEST_S = 20.0
@@ -202,38 +202,38 @@ class SocketTests(ServiceCase):
         return ticked
 
 
-class DoorTests(TestCase):
+class AcceptingTests(TestCase):
     def setUp(self) -> None:
         self.clock = Clock()
         self.clock.readers = set()
         self.clock.addReader = self.clock.readers.add
         self.clock.removeReader = self.clock.readers.discard
         self.listener = mock.Mock()
-        self.door = Door(self.listener, mock.Mock(), self.clock)
-        self.door.open()
+        self.accepting = Accepting(self.listener, mock.Mock(), self.clock)
+        self.accepting.open()
 
     def test_no_descriptors_left(self) -> None:
         """It waits for a while, instead of being woken again and again."""
         self.listener.accept.side_effect = OSError(errno.EMFILE, "Too many open files")
-        self.door.doRead()
+        self.accepting.doRead()
         self.assertEqual(self.clock.readers, set())
-        self.clock.advance(BREATH_S)
-        self.assertEqual(self.clock.readers, {self.door})
+        self.clock.advance(ACCEPT_PAUSE_S)
+        self.assertEqual(self.clock.readers, {self.accepting})
 
     def test_closed_meanwhile(self) -> None:
         self.listener.accept.side_effect = OSError(errno.EMFILE, "Too many open files")
-        self.door.doRead()
-        self.door.close()
+        self.accepting.doRead()
+        self.accepting.close()
         self.assertEqual((self.clock.readers, self.clock.getDelayedCalls()), (set(), []))
 
     def test_who_goes_before_it_is_accepted(self) -> None:
         self.listener.accept.side_effect = BlockingIOError()
-        self.door.doRead()
-        self.assertEqual(self.clock.readers, {self.door})
+        self.accepting.doRead()
+        self.assertEqual(self.clock.readers, {self.accepting})
 
     def test_no_descriptor_for_the_connection(self) -> None:
         connection = mock.MagicMock()
         self.listener.accept.return_value = connection, b""
         self.clock.adoptStreamConnection = mock.Mock(side_effect=OSError(errno.EMFILE, "x"))
-        self.door.doRead()
+        self.accepting.doRead()
         self.assertTrue(connection.__exit__.called)

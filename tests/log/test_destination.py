@@ -205,13 +205,29 @@ class FileTests(Case):
 
 
 class SyslogTests(Case):
-    def test_udp(self) -> None:
+    def output(self, address: str, facility: str = "daemon") -> SyslogOutput:
+        output = SyslogOutput(address, facility)
+        self.addCleanup(output.reopen)
+        return output
+
+    def server(self) -> tuple[socket.socket, str]:
+        """By UDP, with its address."""
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self.addCleanup(sock.close)
         sock.bind(("127.0.0.1", 0))
         sock.settimeout(5.0)
-        output = SyslogOutput(f"127.0.0.1:{sock.getsockname()[1]}", "local3")
-        self.addCleanup(output.reopen)
+        return sock, f"127.0.0.1:{sock.getsockname()[1]}"
+
+    def daemon(self, path: str) -> socket.socket:
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(sock.close)
+        sock.bind(path)
+        sock.settimeout(5.0)
+        return sock
+
+    def test_udp(self) -> None:
+        sock, address = self.server()
+        output = self.output(address, "local3")
         output.write("with a time", event(level="warn"))
         data = sock.recv(10_000).decode()
         self.assertEqual(
@@ -221,12 +237,8 @@ class SyslogTests(Case):
         )
 
     def test_json_and_a_line_that_is_too_long(self) -> None:
-        sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self.addCleanup(sock.close)
-        sock.bind(("127.0.0.1", 0))
-        sock.settimeout(5.0)
-        output = SyslogOutput(f"127.0.0.1:{sock.getsockname()[1]}", "daemon")
-        self.addCleanup(output.reopen)
+        sock, address = self.server()
+        output = self.output(address)
         output.write('{"a": 1}', event())
         self.assertTrue(sock.recv(10_000).endswith(b' - - {"a": 1}'))
         output.write("", event(address="x" * 100_000 + "\n"))
@@ -234,18 +246,20 @@ class SyslogTests(Case):
 
     def test_nobody_is_there(self) -> None:
         """Lines are lost; the broker goes on, and finds it when it comes."""
-        output = SyslogOutput(str(self.folder / "nothing"), "daemon")
-        output.write("a line", event())
-        self.assertEqual(output.lost, 1)
+        with tempfile.TemporaryDirectory() as folder:  # a short path, as a socket needs it
+            output = self.output(f"{folder}/log")
+            output.write("", event())
+            self.assertEqual(output.lost, 1)
+            daemon = self.daemon(f"{folder}/log")
+            output.write("", event(address="there"))
+            self.assertTrue(daemon.recv(10_000).endswith(b"info net: listening on there"))
+            self.assertEqual(output.lost, 1)
 
     def test_full(self) -> None:
         """A daemon that does not read holds nobody up."""
-        with tempfile.TemporaryDirectory() as folder:  # a short path, as a socket needs it
-            daemon = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            self.addCleanup(daemon.close)
-            daemon.bind(f"{folder}/log")
-            output = SyslogOutput(f"{folder}/log", "daemon")
-            self.addCleanup(output.reopen)
+        with tempfile.TemporaryDirectory() as folder:
+            daemon = self.daemon(f"{folder}/log")
+            output = self.output(f"{folder}/log")
             output.write("", event())
             assert output._sock is not None
             self.assertFalse(output._sock.getblocking())

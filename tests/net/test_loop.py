@@ -41,7 +41,11 @@ class Accepting(Case):
             self.assertEqual(len(self.loop.links), 1 + 8 * turn)
             self.assertEqual(self.hear(live, 10), b"\xd0\0")
         self.until(lambda: len(self.loop.links) == 51)
-        self.assertEqual(len(storm), 50)
+        self.assertEqual(self.hub.stats.connections_open, 51)
+        for sock in storm:
+            sock.close()
+        self.until(lambda: len(self.loop.links) == 1)
+        self.assertEqual(self.hub.stats.connections_open, 1)
 
     def test_a_few_handshakes_a_turn(self) -> None:
         """Those who are not connected yet do not stand before those who are."""

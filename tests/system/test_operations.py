@@ -165,6 +165,7 @@ class ClientTests(BrokerCase):
         raw.connect("pump\n7", keepalive=60)
         status = json.loads(mhub(broker, "status", "--json"))
         self.assertEqual((status["state"], status["sessions"]["connected"]), ("running", 1))
+        self.assertEqual(status["connections"]["open"], 1)
         self.assertIn("plain, mqtt://127.0.0.1:", mhub(broker, "status"))
         self.assertIn(f"pump\\x0a7  {raw.local}", mhub(broker, "clients"))
         self.assertIn("keep-alive 1m\n", mhub(broker, "clients", "pump\n7"))

@@ -240,6 +240,8 @@ class Claims:
                 self.take_up(client_id)
             else:
                 self._forget_pids_if_away(session)
+            if session.connection is None and self._migration.exchange.is_split(target):
+                self.forget_pids(session)  # the client may have been at one of the others last
             session.epoch = target.epoch
         if waits and connection is not None:
             if is_later:  # that claim was known before this CONNECT came

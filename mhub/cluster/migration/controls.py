@@ -59,5 +59,5 @@ def relay(rows: list[Row]) -> bytes:
 
 def relayed(body: bytes) -> list[Row]:
     if body[:1] != RELAY:
-        raise malformed("a control record of a kind that there is not")
+        raise malformed("a control record of an unknown kind")
     return read_rows(body[1:])

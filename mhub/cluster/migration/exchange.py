@@ -69,6 +69,14 @@ class Exchange:
                 name, frames.REFUSED, client=client_id, epoch=session.epoch, merge=merge
             )
 
+    def is_split(self, target: Target) -> bool:
+        """Whether nodes have offered other sessions than the one that the client gets."""
+        client_id = target.client_id
+        return any(
+            self._took.get((client_id, name)) != offer.session_id
+            for name, offer in target.offers.items()
+        )
+
     def on_accept(self, member: Member, body: bytes) -> None:
         source = self._serving(member, Said(body))
         if source is not None:

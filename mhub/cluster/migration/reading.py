@@ -33,7 +33,7 @@ def read_rows(data: bytes) -> list[Row]:
     try:
         rows = decode_rows(data)
     except ValueError as error:
-        raise malformed(f"messages of a session that are none: {error}") from error
+        raise malformed(f"invalid messages of a session: {error}") from error
     for row in rows:
         _check_message(row.body)
     return rows
@@ -43,7 +43,7 @@ def _check_message(body: bytes) -> None:
     try:
         message = publish_of(body, 0.0)
     except ValueError as error:
-        raise malformed(f"a message of an invalid session: {error}") from error
+        raise malformed(f"an invalid message of a session: {error}") from error
     check_name(message.topic, _LEVELS)
     if message.qos > 2:
         raise malformed("a message of a session with QoS 3")
