@@ -249,7 +249,9 @@ class Admission:
         authentication.exchange = None
         if step.outcome == FAILURE:  # [MQTT-4.12.0-4, MQTT-4.12.1-2]
             again = authentication.packet is None
-            raise ProtocolFault(reasons.NOT_AUTHORIZED if again else step.reason, step.text)
+            reason = reasons.NOT_AUTHORIZED if again else step.reason
+            connection.fail(reason, step.text, reasons.name(reason))
+            return
         identity = step.identity
         assert identity is not None
         packet = authentication.packet
@@ -410,12 +412,15 @@ class Admission:
                 answer += properties.binary(properties.AUTH_DATA, auth_data)
         return answer
 
-    def refuse(self, connection: Connection, reason: int, text: str) -> None:
-        """Say no to a CONNECT, where the client's version has words for it; the caller closes."""
+    def refuse(self, connection: Connection, reason: int, text: str, told: str) -> None:
+        """Say no to a CONNECT, where the client's version has words for it; the caller closes.
+
+        `told` is for the client, `text` for the log.
+        """
         if connection.version == V5:
             code = reason if reason in CONNACK_REASONS else reasons.PROTOCOL_ERROR
             reference = self.hub.reference(reason)
-            refusal = encode.refusal_v5(code, text, connection.max_packet_out, reference)
+            refusal = encode.refusal_v5(code, told, connection.max_packet_out, reference)
             if len(refusal) <= connection.max_packet_out:
                 connection.write(refusal)
         elif connection.version:

@@ -35,7 +35,7 @@ class Step:
         self.data = data  # for the client
         self.identity: Identity | None = None  # who it is, once outcome is SUCCESS
         self.reason = 0  # the reason code of a FAILURE
-        self.text = ""  # why it failed, for the log
+        self.text = ""  # why it failed, for the log alone
 
 
 def proceed(data: bytes) -> Step:

@@ -658,24 +658,27 @@ class Connection(Waiter):
 
     # The end
 
-    def fail(self, reason: int, text: str) -> None:
-        """The peer broke a rule or has to go: say so where MQTT lets us, and close."""
-        self._dismiss(reason, text, events.BROKER)
+    def fail(self, reason: int, text: str, told: str | None = None) -> None:
+        """The peer broke a rule or has to go: say so where MQTT lets us, and close.
+
+        `told` is what the client is told, if that is not the text for the log.
+        """
+        self._dismiss(reason, text, text if told is None else told, events.BROKER)
 
     def kick(self, reason: int, text: str) -> None:
         """An operator wants it gone."""
         if self.state != CLOSED:
             self.hub.events.kicked(self.principal, self.version, reason, text)
-            self._dismiss(reason, text, events.OPERATOR)
+            self._dismiss(reason, text, text, events.OPERATOR)
 
-    def _dismiss(self, reason: int, text: str, by: str) -> None:
+    def _dismiss(self, reason: int, text: str, told: str, by: str) -> None:
         if self.state == CLOSED:
             return
         if self.state != READY:
-            self.hub.admission.refuse(self, reason, text)
+            self.hub.admission.refuse(self, reason, text, told)
         elif self.version == V5:
             reference = self.hub.reference(reason)
-            last = encode.disconnect(reason, text, self.max_packet_out, reference)
+            last = encode.disconnect(reason, told, self.max_packet_out, reference)
             if len(last) <= self.max_packet_out:
                 self.write(last)
         self._close(reason, text, by)
