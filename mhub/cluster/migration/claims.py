@@ -274,8 +274,12 @@ class Claims:
         client_id = target.client_id
         connection = target.connection
         old = hub.sessions.get(client_id)
+        source = self._migration.source_of(client_id)
         if connection is None or connection.state != WAITING:
-            self.completed(target, old)
+            if source is not None and source.state != IDLE:
+                self.withdrawn(target)  # it is in doubt whether the one here is anybody's
+            else:
+                self.completed(target, old)
             return
         session = hub.new_session(client_id, connection.limits)
         session.epoch = target.epoch
