@@ -315,7 +315,8 @@ class ClosedTests(Case):
         epoch = self.session.epoch + 1000
         self.assertEqual(self.b.kinds(), [])
         self.b.claims("s", epoch)
-        self.assertEqual(self.b.offered()[0]["epoch"], epoch)
+        offered = self.b.offered()[0]
+        self.assertEqual((offered["epoch"], offered["superseded"]), (epoch, True))
 
     def test_its_client_gets_a_new_session(self) -> None:
         """With what the older one had, late."""
