@@ -443,7 +443,7 @@ class Hub:
                 reasons.SESSION_TAKEN_OVER, "another connection has the same client id"
             )
             session = self.sessions.get(client_id)  # it may have ended with its connection
-        if session is not None and clean:
+        if session is not None and (clean or not connection.principal.owns(session.principal)):
             self.end_session(session)
             session = None
         present = session is not None and not session.state_lost

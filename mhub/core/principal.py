@@ -66,6 +66,13 @@ class Principal:
         known.attributes = identity.attributes
         return known
 
+    def owns(self, before: "Principal") -> bool:
+        """Whether a session of that one is this one's, too, under the same client id.
+
+        What waits for a proved user is for nobody else.  One that was anonymous may log in.
+        """
+        return not before.user or before.user == self.user
+
     def receives_as(self, other: "Principal") -> bool:
         """Whether both may receive the same: what that rests on outlives connections."""
         return (

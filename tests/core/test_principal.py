@@ -3,7 +3,7 @@
 from unittest import TestCase
 
 from mhub.core.principal import Identity, Principal, principal_of
-from tests.core.world import World
+from tests.core.world import Client, World
 from tests.helpers import packets as p
 
 
@@ -52,6 +52,40 @@ class Texts(TestCase):
         self.assertIn("claimed", principal.to_text())
         principal.prove("alice", "certificate")
         self.assertNotIn("claimed", principal.to_text())
+
+
+class Owners(TestCase):
+    """Under the same client id: whose session is it?"""
+
+    def connect(self, world: World, user: str) -> Client:
+        client = world.open(4)
+        client.connection.principal.prove(user, "certificate")
+        client.send(p.connect("c", 4, clean=False))
+        return client
+
+    def test_what_waits_for_a_user_is_for_nobody_else(self) -> None:
+        for user in ("bob", ""):
+            world = World()
+            alice = self.connect(world, "alice")
+            alice.next("CONNACK")
+            alice.subscribe("t", 1)
+            alice.lose()
+            world.client("sender").publish("t", b"for alice", 1)
+            other = self.connect(world, user)
+            self.assertFalse(other.next("CONNACK").session_present)
+            self.assertEqual((other.take(), other.session.subscriptions), ([], {}))
+            self.assertEqual(world.hub.router.subscriptions, 0)
+
+    def test_the_same_user_goes_on_and_an_anonymous_one_may_log_in(self) -> None:
+        world = World()
+        for user in ("", "alice", "alice"):
+            client = self.connect(world, user)
+            present = client.next("CONNACK").session_present
+            self.assertEqual(present, "t" in client.session.subscriptions)
+            if not present:
+                client.subscribe("t", 1)
+            client.lose()
+        self.assertTrue(present)
 
 
 class Sessions(TestCase):

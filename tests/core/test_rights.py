@@ -137,11 +137,11 @@ class Receive(Case):
         writer.publish("t", b"3")
         self.assertEqual(reader.payloads(), [b"1", b"3"])
 
-    def test_when_the_session_is_another_users_now(self) -> None:
-        """The routes were built for the one before."""
+    def test_when_the_client_of_a_session_has_logged_in(self) -> None:
+        """The routes were built for an anonymous one."""
         self.rules.denied = {("receive", "mallory", "t")}
         kept = {"clean": False, "props": [(Prop.SESSION_EXPIRY, 60)]}
-        reader, writer = self.client("reader", "c", **kept), self.client("writer")
+        reader, writer = self.client("", "c", **kept), self.client("writer")
         reader.subscribe("t")
         writer.publish("t", b"1")
         self.assertEqual(reader.payloads(), [b"1"])
