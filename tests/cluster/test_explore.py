@@ -62,12 +62,6 @@ DECISIONS: dict[str, tuple[str, ...]] = {
         "a>b b>a b>a b>a s+b b>a a=c a>b b>a a>b b>c a>b b>a b>a b>a b>a a>b a>b a>b a>b a>b "
         "a>b b>a b>a a>c b>c c>a a>c c>b c>b b>c c>b b>c",
     ),
-    "split-bab": (
-        "s- a>b p+ s+b b>a b>a a>b b* a>b b>a t11 b* b* a* a* b>a b>a a>b b>a a>b a>b a>b a* "
-        "s- a/b a=b b>a a>b a>b b>a a>b a>b b>a a>b b>a b>a a* a* a>b a>b b>a s+a a>b b>a a>b "
-        "b>a b* b>a a>b s- s+b a>b b>a b>a a>b b* a>b b>a a* a>b a* a>b b* b>a a* a>b b* b* "
-        "b* b>a a>b b>a b>a a>b a>b a* b>a a>b a* a>b a>b b* b* b>a a>b b>a b>a a*",
-    ),
 }
 """By configuration, what once led to a violation."""
 

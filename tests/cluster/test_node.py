@@ -401,46 +401,6 @@ class SessionTests(Case):
         self.assertIsNone(b.world.hub.sessions["s"].intake)
         self.assertNotIn("s", a.world.hub.sessions)
 
-    def test_what_is_published_after_the_suback_of_a_superseded_session_comes(self) -> None:
-        """In a split the client was at the other side and back.  When it comes to the other side
-        once more, its session does, too, but a third node sends to neither of the two."""
-        for durable in (False, True):
-            with self.subTest(durable=durable):
-                sim = self.cluster(durable=durable, skew_s=0.0)
-                a, b, c = sim.nodes["a"], sim.nodes["b"], sim.nodes["c"]
-                self.subscribe(a, self.connect(a, "other"), "t", 1)  # node c knows that a wants it
-                publisher = self.connect(c, "p")
-                client = self.connect(b, "s", clean=False)
-                self.subscribe(b, client, "t", 1)
-                sim.split({"b"})
-                b.lose(client)
-                sim.run(12.0)
-                for node, present in ((a, False), (b, True)):
-                    client = node.open(4)
-                    node.send(client, p.connect("s", clean=False))
-                    sim.run(6.0)
-                    self.assertIs(client.next("CONNACK").session_present, present)
-                    node.lose(client)
-                sim.heal()
-                sim.run(15.0)
-                self.assertTrue(sim.whole())
-                delay = sim.delay
-                sim.delay = (  # type: ignore[method-assign]
-                    lambda link, delay=delay: 1.0 if link == "a>c" else delay(link)
-                )
-                client = a.open(4)
-                a.send(client, p.connect("s", clean=False))
-                for packet in (None, p.subscribe(1, ("t", 1))):
-                    if packet is not None:
-                        a.send(client, packet)
-                    while not (found := client.take()):
-                        sim.run(0.01)
-                self.assertEqual([each.type for each in found], ["SUBACK"])
-                c.send(publisher, p.publish("t", b"1", 1, 1), p.publish("t", b"2", 1, 2))
-                sim.run(5.0)
-                self.assertEqual([each.type for each in publisher.take()], ["PUBACK", "PUBACK"])
-                self.assertEqual(client.payloads(), [b"1", b"2"])
-
     def test_a_session_of_which_not_all_came_is_not_there(self) -> None:
         """Its node is lost while it gives: the client must not go on with half of it."""
         for is_whole in (False, True):

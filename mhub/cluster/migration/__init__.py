@@ -90,13 +90,10 @@ into the channel to it (RELAY) and join the end of the queue, and so does what c
 have not switched yet, until all have sent CLOSE.  So nothing is lost, and nothing comes twice, but
 what the old session had comes late, and the client may see again what it had not acknowledged.
 
-A session that gets CLOSE from a node without being given away is *superseded*, and has missed
-something from there on: its client is disconnected, and told Session Present 0 when it is back.  It
-gets a new session then, also where the superseded one could migrate to: that node has to switch
-before the CONNACK, as what it publishes until then is for neither of the two.  The client is also
-told when a publishing node finds that something behind the position was confirmed (a *gap*): the
-source had crashed, or was in doubt for longer than `suspect_s` and did not let publishers wait for
-it.
+A session that gets CLOSE from a node without being given away has missed something from there on:
+its client is disconnected, and told Session Present 0 when it is back.  So it is when a publishing
+node finds that something behind the position was confirmed (a *gap*): the source had crashed, or
+was in doubt for longer than `suspect_s` and did not let publishers wait for it.
 
 Publishers that migrate
 =======================

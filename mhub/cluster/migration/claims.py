@@ -89,8 +89,6 @@ class Claims:
         connection.state = WAITING
         if target.state != ARRIVING:
             self.claim_again(target)
-        elif target.offers[target.source].is_superseded:
-            target.handle("lost")  # it came for nobody, and is not what this client may have
         target.wait()
         self.check(target)
         return True
@@ -169,12 +167,9 @@ class Claims:
         newer = [name for name in newer if name != best]
         if any(name in worth and name not in offers for name in newer):
             return
-        if best:
-            # Nodes that know of a newer one switch before the CONNACK: what they publish until
-            # then is for nobody.  If nobody waits, it comes as it is, and they switch to it.
-            is_superseded = offers[best].is_superseded and target.has_client
-        else:
-            is_superseded = here is not None and self._migration.intakes.is_superseded(here)
+        is_superseded = (
+            not best and here is not None and self._migration.intakes.is_superseded(here)
+        )
         if newer or is_superseded:
             target.handle("unreachable")
         elif best:
@@ -274,12 +269,8 @@ class Claims:
         client_id = target.client_id
         connection = target.connection
         old = hub.sessions.get(client_id)
-        source = self._migration.source_of(client_id)
         if connection is None or connection.state != WAITING:
-            if source is not None and source.state != IDLE:
-                self.withdrawn(target)  # it is in doubt whether the one here is anybody's
-            else:
-                self.completed(target, old)
+            self.completed(target, old)
             return
         session = hub.new_session(client_id, connection.limits)
         session.epoch = target.epoch
@@ -289,8 +280,7 @@ class Claims:
         for name in self._node.members:
             if name not in target.marked:
                 intake.gates[name] = Gate(target.epoch, [])
-        asked = {self._node.name, *target.offers}
-        older = [name for name in self.older(client_id) if name not in asked]
+        older = [name for name in self.older(client_id) if name != self._node.name]
         self._node.log(_told_of_new(client_id, older))
         self.completed(target, session)
         if hub.sessions.get(client_id) is session:

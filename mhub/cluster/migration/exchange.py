@@ -36,14 +36,9 @@ class Exchange:
         said, data = split(body)
         client_id, epoch = said.text("client"), said.timestamp("epoch")
         offer = Offer(said.text("session_id"), said.real("now"), read_session(data))
-        offer.is_superseded = said.flag("superseded")
         target = self._migration.targets.get(client_id)
         if target is not None:
             if epoch == target.epoch:
-                is_arriving = target.state == ARRIVING and target.source == member.name
-                if is_arriving and offer.is_superseded:
-                    target.handle("lost")  # it was not when it was accepted: it is offered again
-                    return
                 target.offers[member.name] = offer
                 target.wait()
                 self._migration.claims.check(target)

@@ -25,8 +25,6 @@ class Intake:
         self.sid = 0  # of the session in the store, if there are notes about it
         self.gates: Gates = {}
         self.closed: set[str] = set()  # nodes whose messages another session gets from now on
-        # While gates are closed: what these nodes publish until they switch may be for nobody
-        self.came_superseded = False
         # What a source does with a message; False: nothing else is to be done
         self.divert: Divert | None = None
         self._is_direct = False

@@ -95,12 +95,9 @@ class Intakes:
         return found
 
     def is_superseded(self, session: Session) -> bool:
-        """Whether a node has said that it knows a newer session of this client, and has not
-        switched to this one since."""
+        """Whether a node has said that it knows a newer session of this client."""
         intake = self.get(session)
-        if intake is None:
-            return False
-        return bool(intake.closed) or (intake.came_superseded and bool(intake.gates))
+        return intake is not None and bool(intake.closed)
 
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
         """A control record came in a peer's channel; ProtocolFault if it is none."""
@@ -208,7 +205,7 @@ class Intakes:
             self.close(session, name)
             source = self._migration.sources.get(session)
             if source is not None:
-                source.closed()
+                source.look()
 
     def close_merging(self, name: str, client_id: str) -> None:
         for source in self._migration.merging.of(client_id):

@@ -6,7 +6,7 @@ An older session is set apart: it has no name in the hub any more, and a Source 
 from typing import TYPE_CHECKING
 
 from mhub.cluster.migration import controls
-from mhub.cluster.migration.source import MERGING, Source
+from mhub.cluster.migration.source import DOUBT, ENDED, MERGING, Source
 from mhub.cluster.migration.target import ARRIVING
 from mhub.core.delivery import delivery_of
 from mhub.core.records import Row
@@ -52,7 +52,8 @@ class Merging:
             if highest is not None:
                 highest.peer.outgoing.put_control(client_id, body)
             return
-        if self._migration.is_given(session) and highest is not None:
+        source = self._migration.sources.get(session)
+        if source is not None and source.state in (ENDED, DOUBT) and highest is not None:
             highest.peer.outgoing.put_control(client_id, body)  # and here, in case that it stays
         clock_offset_s = self._migration.clock_offset_s()
         for row in controls.relayed(body):

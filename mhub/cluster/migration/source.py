@@ -59,13 +59,11 @@ TABLE: Final[dict[tuple[str, str], tuple[str, str]]] = {
     (OFFERED, "done"): ("settle", GONE),
     (OFFERED, "refused"): ("discard", GONE),
     (OFFERED, "lost"): ("stay", IDLE),
-    (OFFERED, "closed"): ("stay", IDLE),
     (OFFERED, "superseded"): ("stay", IDLE),
     (SENDING, "more"): ("send", SENDING),
     (SENDING, "loaded"): ("send_loaded", SENDING),
     (SENDING, "caught_up"): ("cut", CUTTING),
     (SENDING, "lost"): ("stay", IDLE),
-    (SENDING, "closed"): ("stay", IDLE),
     (SENDING, "superseded"): ("stay", IDLE),
     (CUTTING, "more"): ("send", CUTTING),
     (CUTTING, "loaded"): ("send_loaded", CUTTING),
@@ -99,7 +97,6 @@ class Source:
         self.overdue_at = 0.0  # DOUBT: when it is not worth to let other nodes wait any longer
         self.merging_since = 0.0
         self._session_id = ""  # which session of this node it is, for the target to know it again
-        self._is_superseded = False  # as SESSION said
         self._instance = ""  # of the target's process, at END
         self._reader = Reader(session, 0.0)
         self._rows: list[Row] = []
@@ -191,17 +188,10 @@ class Source:
         self.epoch = self._migration.holders.held(owner, self.client_id)
         self.handle("ready", owner)
 
-    def closed(self) -> None:
-        """A node sends nothing more to it: before the cut, that is another session to offer."""
-        if not self._is_superseded:
-            self.handle("closed")
-        self.look()
-
     # OFFERED
 
     def _offer(self, owner: Member) -> None:
         session = self.session
-        self._is_superseded = self._migration.intakes.is_superseded(session)
         clock_offset_s = self._migration.clock_offset_s()
         self._session_id = self._migration.session_id(session)
         self._reader = Reader(session, clock_offset_s)
@@ -211,7 +201,6 @@ class Source:
             epoch=self.epoch,
             session_id=self._session_id,
             now=clock_offset_s + self._node.hub.now,
-            superseded=self._is_superseded,
         )
         self._migration.tell_table(owner)  # what that says of the session comes first
         self._tell(frames.SESSION, body)

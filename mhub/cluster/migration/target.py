@@ -66,7 +66,6 @@ class Offer:
         self.session_id = session_id
         self.now = now  # there
         self.held = stored.record.epoch  # the epoch under which it was held there
-        self.is_superseded = False  # nodes send nothing more to it, as they know of a newer one
 
 
 class Target:
@@ -110,11 +109,6 @@ class Target:
     def wait(self) -> None:
         """Something has moved: it may take as long again."""
         self.deadline = self._node.hub.now + self._node.settings.takeover_timeout_s
-
-    @property
-    def has_client(self) -> bool:
-        """Whether somebody waits for the CONNACK."""
-        return self.connection is not None and self.connection.state == WAITING
 
     @property
     def is_clean(self) -> bool:
@@ -207,7 +201,6 @@ class Target:
         intake = self._migration.intakes.of(session)
         mine = gates.pop(self._node.name, [])
         intake.gates = {node: Gate(self.epoch, each) for node, each in gates.items()}
-        intake.came_superseded = offer.is_superseded
         self._migration.switches.remember(self.client_id, self.epoch, session.began)
         older = {*self._migration.claims.older(self.client_id)}
         self._migration.switches.close(self.client_id, session.began, older)
@@ -249,7 +242,7 @@ class Target:
     # A new session
 
     def _open(self) -> None:
-        if not self.has_client:
+        if self.connection is None or self.connection.state != WAITING:
             # Nobody needs a new session: what others have stays as it is.
             self.state = OWNED
             self._migration.claims.withdrawn(self)

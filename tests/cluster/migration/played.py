@@ -219,7 +219,6 @@ class PlayedNode(Far):
         session_id: str = "",
         expiry_s: int = NEVER,
         began: int = 0,
-        superseded: bool = False,
     ) -> None:
         """It offers a session that it has held under an epoch to the claim with another one."""
         record = SessionRecord(1, client_id)
@@ -238,7 +237,6 @@ class PlayedNode(Far):
             epoch=epoch,
             session_id=session_id or f"{self.name}/1",
             now=self.here.world.now,
-            superseded=superseded,
         )
         self.give(frames.SESSION, body)
 

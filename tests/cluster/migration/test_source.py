@@ -189,14 +189,6 @@ class RowTests(SourceCase, RowCase):
             self.here.lose(self.b)
         self.assertFalse(self.session.frozen)
 
-    def test_row_offered_closed(self) -> None:
-        """A node has a newer session to send to: it is offered again, as one that is superseded."""
-        self.offered()
-        self.assertFalse(self.b.offered()[0]["superseded"])
-        with self.row(OFFERED, "closed", OFFERED):
-            self.c.closes("s", self.claimed + 1000)
-        self.assertTrue(self.b.offered()[0]["superseded"])
-
     def test_row_offered_superseded(self) -> None:
         """The target withdraws its claim: the session stays, and is whole."""
         self.offered()
@@ -237,19 +229,6 @@ class RowTests(SourceCase, RowCase):
         with self.row(SENDING, "lost"):
             self.here.lose(self.b)
         self.assertFalse(self.session.frozen)
-
-    def test_row_sending_closed(self) -> None:
-        """What was accepted is not this session: nothing of it counts as given."""
-        self.sending()
-        self.b.forget()
-        with self.row(SENDING, "closed", OFFERED):
-            self.c.closes("s", self.claimed + 1000)
-        self.assertTrue(self.b.offered()[0]["superseded"])
-        self.accept()
-        self.assertEqual(self.b.payloads(), [b"1", b"2"])
-        with self.subTest("another node that closes it changes nothing"):
-            self.b.closes("s", self.claimed + 1000)
-            self.assertEqual(self.state(), SENDING)
 
     def test_row_sending_superseded(self) -> None:
         """The target has no claim any more: it all stays."""

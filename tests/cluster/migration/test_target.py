@@ -5,7 +5,7 @@ from mhub.cluster.frames import with_data
 from mhub.cluster.migration.segments import Segment
 from mhub.cluster.migration.target import ARRIVING, CLAIMING, OPENING, OPENING_S, TABLE, Target
 from mhub.core.limits import Limits
-from tests.cluster.migration.played import Case, Close, PlayedNode, Relay, entry
+from tests.cluster.migration.played import Case, Close, Relay, entry
 from tests.cluster.migration.rows import RowCase, Table
 from tests.core.world import Client
 from tests.helpers import packets as p
@@ -679,102 +679,3 @@ class NewSessionTests(TargetCase):
         self.c.claims("s", self.epoch() + 1000)
         self.here.settle()
         self.assertEqual(self.c.records(), [Relay("s", [b"1"])])
-
-
-class SupersededTests(TargetCase):
-    """Node b has the session of client s, but nodes send nothing more to it: they know of a newer
-    one, which came to nothing."""
-
-    def offer(self, durable: bool = False) -> None:
-        self.claiming(durable)
-        self.b.session("s", self.epoch(), HELD, superseded=True)
-
-    def adopted(self) -> None:
-        """It comes though its client is not here."""
-        self.begin("bc")
-        self.b.claims("s", HELD, False)
-        self.b.say(frames.OFFER, client="s")
-        self.b.session("s", self.epoch(), HELD, superseded=True)
-
-    def end(self, closed: str = "") -> None:
-        gates = {name: self.segments(name) for name in closed}
-        self.b.end("s", self.epoch(), gates, lost=True)
-        self.here.settle()
-
-    def marks(self, *nodes: PlayedNode) -> None:
-        for node in nodes:
-            node.marks("s", self.epoch())
-        self.here.settle()
-
-    def test_nodes_switch_to_a_new_one_before_the_connack(self) -> None:
-        """Else what they publish meanwhile would be for nobody."""
-        for durable in (False, True):
-            with self.subTest(durable=durable):
-                self.offer(durable)
-                self.assertEqual((self.step(), self.b.told(frames.ACCEPT)), (OPENING, []))
-                self.assertEqual([len(n.told(frames.CUT)) for n in (self.b, self.c)], [1, 1])
-                self.marks(self.b)
-                self.assertTrue(self.is_waiting(self.client))
-                self.marks(self.c)
-                self.assertFalse(self.present())
-                self.subscribe()
-                self.c.publish(b"c")
-                self.b.publish(b"b")
-                self.here.settle()
-                self.assertEqual(self.client.payloads(), [b"c", b"b"])
-
-    def test_what_it_had_is_merged_into_the_new_one(self) -> None:
-        self.offer()
-        self.marks(self.b, self.c)
-        refused = {"client": "s", "epoch": self.epoch(), "merge": True}
-        self.assertEqual(self.b.told(frames.REFUSED), [refused])
-        self.assertIn("the one that it had has missed messages", self.here.lines[-1])
-
-    def test_also_if_that_is_known_only_while_it_arrives(self) -> None:
-        self.arriving()
-        epoch = self.epoch()
-        self.b.entries("s", epoch, entry(b"1"))
-        self.b.session("s", epoch, HELD, superseded=True)
-        self.assertEqual(self.step(), CLAIMING)
-        self.assertGreater(self.epoch(), epoch)
-        self.b.session("s", self.epoch(), HELD, superseded=True)
-        self.marks(self.b, self.c)
-        self.assertFalse(self.present())
-        self.assertEqual(self.client.payloads(), [])
-
-    def test_for_nobody_it_comes_as_it_is(self) -> None:
-        """A node that drains has to get rid of it; nodes switch to it."""
-        self.adopted()
-        self.assertEqual(len(self.b.told(frames.ACCEPT)), 1)
-        self.end("bc")
-        self.marks(self.b, self.c)
-        self.c.publish(b"c")
-        self.client = self.connect()
-        self.assertFalse(self.present())
-        self.assertEqual(self.client.payloads(), [b"c"])
-
-    def test_when_nodes_have_switched_to_it_it_is_not_superseded_any_more(self) -> None:
-        self.adopted()
-        self.end("bc")
-        epoch = self.epoch()
-        for number, expected in enumerate((True, False), 1):
-            self.c.claims("s", epoch + number)
-            self.assertIs(self.c.offered()[0]["superseded"], expected)
-            self.marks(self.b, self.c)
-
-    def test_unless_its_client_connects_meanwhile(self) -> None:
-        self.adopted()
-        self.client = self.connect()
-        self.assertEqual(self.step(), CLAIMING)
-        self.b.session("s", self.epoch(), HELD, superseded=True)
-        self.marks(self.b, self.c)
-        self.assertFalse(self.present())
-
-    def test_or_before_they_have_switched(self) -> None:
-        self.adopted()
-        self.end("bc")
-        self.marks(self.b)
-        self.client = self.connect()
-        self.assertEqual(self.step(), OPENING)
-        self.marks(self.b, self.c)
-        self.assertFalse(self.present())

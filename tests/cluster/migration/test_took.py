@@ -4,7 +4,7 @@ from mhub.cluster import frames
 from mhub.cluster.migration.source import DOUBT, OFFERED
 from tests.cluster.migration.played import Direct, Mark, entry
 from tests.cluster.migration.test_source import SourceCase
-from tests.cluster.migration.test_target import HELD, SUSPECT_S, TAKEOVER_S, TargetCase
+from tests.cluster.migration.test_target import HELD, SUSPECT_S, TargetCase
 
 
 class TookTests(TargetCase):
@@ -158,23 +158,6 @@ class DoubtTests(SourceCase):
             "instance": "b1",
         }
         self.assertEqual(said, expected)
-
-    def test_a_client_that_gives_up_while_a_new_one_opens_ends_no_doubt(self) -> None:
-        """It would be a session of this node again, whether another one has it or not."""
-        self.doubtful(durable=True)
-        client = self.connect()
-        self.here.wait(TAKEOVER_S)
-        epoch = self.epoch()
-        self.assertEqual(self.c.kinds(), [frames.CUT])
-        client.lose()
-        self.c.marks("s", epoch)
-        self.here.settle()
-        self.assertEqual((self.target(), self.state(), self.doubts()), (None, DOUBT, True))
-        self.back()
-        self.assertEqual(len(self.asked()), 1)
-        self.done()
-        self.assertNotIn("s", self.hub.sessions)
-        self.assertFalse(self.doubts())
 
     def test_nobody_else_gets_it_before_the_answer(self) -> None:
         """Another node may claim it meanwhile; it is offered to that one when it is sure."""
