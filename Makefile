@@ -70,7 +70,6 @@ explore: $(VENV)/.dev
 chaos: $(VENV)/.compiled
 	@.ci/need proxy
 	@$(BIN)/python -m tests.system.cluster_run --scenario all
-	@MHUB_CHAOS=1 $(BIN)/python -m twisted.trial tests.system.test_cluster
 
 # Of each store, MQTT version and temperament of clients about eleven runs, on a machine that has too
 # much to do: about half an hour on two cores.

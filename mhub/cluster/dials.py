@@ -114,7 +114,7 @@ class Dials:
         ]
 
     def settled(self, address: str, linked: set[str]) -> bool:
-        """Whether the node there is linked, or was called in vain, or said goodbye.
+        """Whether the node there is linked, or was called and did not answer, or said goodbye.
 
         Not so if only its name is known: another node may have told that during our first call.
         """

@@ -293,7 +293,7 @@ class Admission:
             packet.client_id = principal.user
         client_id, assigned = self._client_id(connection, packet)
         principal.client_id = client_id
-        hub.check_session_room(connection, client_id)
+        hub.check_session_limit(connection, client_id)
         self._check_will(connection, packet)
         keepalive_s = _granted_keepalive_s(packet, allowed)
         expiry_s = _granted_expiry_s(packet, allowed)

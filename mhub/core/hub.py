@@ -490,7 +490,7 @@ class Hub:
             session.inflight.last_pid = self.peers.first_pid(client_id)
         return session
 
-    def check_session_room(self, connection: Connection, client_id: str) -> None:
+    def check_session_limit(self, connection: Connection, client_id: str) -> None:
         """Refuse to make a session, if there are enough; whoever has one always gets it."""
         if client_id in self.sessions:
             return

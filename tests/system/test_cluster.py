@@ -4,11 +4,10 @@ The short form of `tests.system.cluster_run`: each state lasts for a moment, and
 the same.  What was counted and measured goes to the log of the run.
 """
 
-import os
 import random
 
 from twisted.python import log
-from twisted.trial.unittest import SkipTest, SynchronousTestCase
+from twisted.trial.unittest import SynchronousTestCase
 
 from tests.system.case import place
 from tests.system.cluster_check import HEADING
@@ -47,11 +46,6 @@ class ClusterTests(SynchronousTestCase):
         self.check("split")
 
     def test_nodes_die_freeze_lose_each_other_come_and_go(self) -> None:
-        """All in one run: about one of twelve loses messages, as docs/cluster.md says."""
-        if not os.environ.get("MHUB_CHAOS"):
-            raise SkipTest(
-                "about one of twelve runs loses messages, see docs/cluster.md: make chaos"
-            )
         self.check("kill", "freeze", "split", "join", "leave")
 
     def test_a_node_joins_and_one_leaves(self) -> None:
