@@ -42,6 +42,8 @@ class Principal:
         self.roles: tuple[str, ...] = ()
         self.tenant = ""
         self.attributes = NO_ATTRIBUTES
+        self.grants: tuple[str, ...] = ()  # rules for it alone, as lines of a policy
+        self.expires_at = 0.0  # seconds since 1970: what proved it is not valid any longer; 0: ever
         self.certificate: Certificate | None = None
 
     def is_verified(self) -> bool:
@@ -64,6 +66,8 @@ class Principal:
         known.roles = identity.roles
         known.tenant = identity.tenant
         known.attributes = identity.attributes
+        known.grants = identity.grants
+        known.expires_at = identity.expires_at
         return known
 
     def owns(self, before: "Principal") -> bool:
@@ -80,6 +84,7 @@ class Principal:
             and self.roles == other.roles
             and self.tenant == other.tenant
             and self.attributes == other.attributes
+            and self.grants == other.grants
             and self.listener == other.listener
         )
 
@@ -98,6 +103,10 @@ class Principal:
             facts["tenant"] = self.tenant
         if self.attributes:
             facts["attributes"] = self.attributes
+        if self.grants:
+            facts["grants"] = list(self.grants)
+        if self.expires_at:
+            facts["expires_at"] = self.expires_at
         if self.address:
             facts["address"] = self.address
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else ""
@@ -116,6 +125,8 @@ class Identity:
         self.roles: tuple[str, ...] = ()
         self.tenant = ""
         self.attributes = NO_ATTRIBUTES
+        self.grants: tuple[str, ...] = ()  # rules for it alone, as lines of a policy
+        self.expires_at = 0.0  # seconds since 1970: when this is not valid any longer; 0: ever
 
 
 def principal_of(text: str, client_id: str, listener: str) -> Principal:
@@ -131,9 +142,11 @@ def principal_of(text: str, client_id: str, listener: str) -> Principal:
     principal.user = _text(facts, "user")
     principal.method = _text(facts, "method")
     principal.tenant = _text(facts, "tenant")
-    roles = facts.get("roles")
-    if isinstance(roles, list):
-        principal.roles = tuple([role for role in roles if isinstance(role, str)])
+    principal.roles = _texts(facts, "roles")
+    principal.grants = _texts(facts, "grants")
+    expires_at = facts.get("expires_at")
+    if isinstance(expires_at, (int, float)):
+        principal.expires_at = float(expires_at)
     attributes = facts.get("attributes")
     if isinstance(attributes, dict):
         principal.attributes = {
@@ -153,3 +166,10 @@ def _facts(text: str) -> dict[str, object]:
 def _text(facts: dict[str, object], name: str) -> str:
     value = facts.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _texts(facts: dict[str, object], name: str) -> tuple[str, ...]:
+    values = facts.get(name)
+    if not isinstance(values, list):
+        return ()
+    return tuple([value for value in values if isinstance(value, str)])
