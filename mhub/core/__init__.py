@@ -30,7 +30,10 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says
     publishing  PUBLISH, PUBREL: the way of a message in
     subscribing SUBSCRIBE, UNSUBSCRIBE
+    replicated  a map that all nodes have: newest wins, tombstones, digests
     retained    retained messages
+    registry    users, roles, rules, bans: the table that the nodes of a cluster agree on
+    floors      how far each node has taken it, and so which deletions may be forgotten
     fields      the fields of a record, written down once
     records     what a store keeps, as records and batches of changes
     codec       records as bytes, for what carries them to another node
