@@ -10,6 +10,7 @@ from typing import Any, Final
 from mhub.config.certificates import check_tls, read_file
 from mhub.config.cluster import ClusterSettings
 from mhub.config.cluster_checks import check_cluster
+from mhub.config.guard import GuardSettings
 from mhub.config.kinds import Place
 from mhub.config.limits import LIMIT_KEYS, BrokerLimits
 from mhub.config.lines import line_numbers
@@ -54,6 +55,10 @@ TOP: Final[dict[str, Key[Any]]] = {
     "net": Key(Record(NetSettings), "How the sockets are served."),
     "log": Key(Table(LOG_KEYS), "What is logged, and where to; see `monitoring.md`."),
     "auth": Key(Record(AuthSettings), "Who clients are; see `authentication.md`."),
+    "guard": Key(
+        Record(GuardSettings),
+        "Who is kept out after failed logins, and flapping clients; see `authentication.md`.",
+    ),
     "cluster": Key(
         Record(ClusterSettings),
         "The other brokers that this one is a node with. Without this table, it is alone.",

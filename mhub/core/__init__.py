@@ -7,6 +7,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     ports       what the core needs from the world: outlets, the journal writer, the cluster
     principal   who a connection is: what it has proved, what it only says
     authentication  what an authenticator is asked and may answer, at once or later
+    guard       who is kept out: what it is asked at a CONNECT
     authorization   what is asked about a principal before it may do something
     namespace   the topics that a client sees: those below its mount point
     events      what happens, as one stream for any number of sinks; never per message

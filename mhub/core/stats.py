@@ -21,6 +21,14 @@ class Stats:
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
+        self.authentication_failures = 0  # whoever it was could not prove who it is
+        self.refused_banned = 0  # by CONNACK
+        self.refused_locked_out = 0  # by CONNACK
+        self.clients_banned = 0  # disconnected, as a ban came
+        self.lockouts = 0  # begun by this node
+        self.flapping_bans = 0  # begun by this node
+        self.guard_evicted = 0  # counters of failures that had to make room
+        self.guard_unstored = 0  # lock-outs and bans that only this node knows of
         self.protocol_errors = 0
         self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0
@@ -72,6 +80,10 @@ class Stats:
             self.clients_kicked += 1
         elif kind == events.SESSION_EXPIRED:
             self.sessions_expired += 1
+        elif kind == events.LOCKED_OUT:
+            self.lockouts += 1
+        elif kind == events.FLAPPING:
+            self.flapping_bans += 1
         elif kind == events.CRASHED:
             self.defects += 1
 
