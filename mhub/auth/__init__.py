@@ -2,5 +2,7 @@
 
 scram      the server's side of SCRAM-SHA-256, for MQTT 5.0's enhanced authentication
 users      the file with SCRAM users: read, checked, edited
+backend    the bounds around a server that is asked about clients: queue, time-out, circuit breaker
+answer_cache  answers of such a server that are remembered for a moment
 saslprep   names and passwords in the one form in which they are compared
 """

@@ -21,6 +21,11 @@ class Stats:
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
+        self.auth_backend_answers = 0  # of the servers that are asked about clients
+        self.auth_backend_failures = 0  # of these servers, time-outs among them
+        self.auth_backend_timeouts = 0  # clients that waited in vain for one of them
+        self.auth_backend_rejected = 0  # clients for whom none was asked: circuit open, queue full
+        self.auth_backend_cached = 0  # clients for whom none had to be asked
         self.protocol_errors = 0
         self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0
