@@ -3,6 +3,10 @@
 scram      the server's side of SCRAM-SHA-256, for MQTT 5.0's enhanced authentication
 users      the file with SCRAM users: read, checked, edited
 backend    the bounds around a server that is asked about clients: queue, time-out, circuit breaker
+external   sources that ask a server: settings, and what a server may say about a user
+facts      what is known of a client that logs in, by names, for queries, keys and requests
+grants     rules for one client alone, from the access lists of others
+redis      users in Redis
 answer_cache  answers of such a server that are remembered for a moment
 saslprep   names and passwords in the one form in which they are compared
 """

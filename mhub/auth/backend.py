@@ -204,8 +204,11 @@ class Backend:
         text = f"no answer {within}"
         if 2 * (self._clock() - question.began_at) >= self._bounds.timeout_s:
             self._count_failure(question, text)
-        self._end(question, Unavailable(f"{self.name}: {text}"))
+        # Cut before the client is told: its next question must not go where this one hangs.
+        was_over, question.is_over = question.is_over, True
         question.asked.cancel()
+        question.is_over = was_over
+        self._end(question, Unavailable(f"{self.name}: {text}"))
 
     def _abandon(self, question: _Question[Any]) -> None:
         """The client has gone; its Deferred fails with CancelledError by itself."""

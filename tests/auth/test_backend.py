@@ -162,6 +162,14 @@ class TimeoutTests(BackendCase):
         self.assertEqual(self.stats.auth_backend_timeouts, 1)
         self.assertEqual(self.stats.auth_backend_failures, 1)
 
+    def test_a_question_is_cut_before_its_client_hears_of_it(self) -> None:
+        """Whoever asks again at once must not be asked where the first question hangs."""
+        cut: list[int] = []
+        [answer] = self.ask()
+        answer.addErrback(lambda _: cut.append(self.server.cut))
+        self.clock.advance(5.1)
+        self.assertEqual(cut, [1])
+
     def test_who_waits_for_a_turn_is_told_in_time(self) -> None:
         """That nobody was asked is no failure of the server."""
         self.bounds.timeout_s = 10.0
