@@ -4,6 +4,7 @@ load              a file -> `Settings`, or `ConfigError` with everything that is
 settings          the settings, and with each its type, range, default and documentation
 limits            the same for `[limits]`, whose values `mhub.core` reads
 cluster           the same for `[cluster]`
+guard             the same for `[guard]`
 listeners         checks of `[[listeners]]` that need more than one key
 cluster_checks    such checks of `[cluster]`
 certificates      checks of the files that TLS needs
@@ -22,6 +23,7 @@ reference         the reference in `docs/configuration.md`; `python -m mhub.conf
 """
 
 from mhub.config.cluster import ClusterSettings, ClusterTlsSettings
+from mhub.config.guard import GuardSettings
 from mhub.config.limits import BrokerLimits
 from mhub.config.load import load, parse
 from mhub.config.problems import ConfigError, Problem
@@ -45,6 +47,7 @@ __all__ = [
     "ClusterTlsSettings",
     "ConfigError",
     "ControlSettings",
+    "GuardSettings",
     "ListenerSettings",
     "LogSettings",
     "NetSettings",

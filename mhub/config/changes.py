@@ -17,7 +17,7 @@ def changes(old: Settings, new: Settings) -> list[str]:
         *_compare(old.limits, new.limits, "limits"),
     ]
     found += _listeners(old, new)
-    for name in ("store", "sys", "net", "log", "auth", "cluster", "control"):
+    for name in ("store", "sys", "net", "log", "auth", "guard", "cluster", "control"):
         found += _compare(getattr(old, name), getattr(new, name), name)
     return found
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mhub.config.cluster import ClusterSettings
+from mhub.config.guard import GuardSettings
 from mhub.config.kinds import (
     Boolean,
     Choice,
@@ -458,6 +459,7 @@ class Settings:
     net: NetSettings = field(default_factory=NetSettings)
     log: LogSettings = field(default_factory=LogSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
     cluster: ClusterSettings | None = None
     control: ControlSettings = field(default_factory=ControlSettings)
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant
