@@ -117,6 +117,7 @@ class Broker(MultiService):
             lambda: secrets.token_hex(10),
             time.monotonic(),
         )
+        self.hub.unix_time = time.time
         if settings.auth.scram is not None:
             self.hub.admission.methods[METHOD] = ScramMethod(settings.auth.scram.users_file)
         # Not the reactor's clock, which jumps when the time of day is set.

@@ -170,9 +170,13 @@ def _session_expired(event: Event) -> str:
 def _denied(event: Event) -> str:
     who = _quoted(event.client_id) if event.client_id else "other clients"
     what = f"{event.cause} {_quoted(event.topic)}" if event.topic else event.cause
+    rule = f" ({event.rule})" if event.rule else ""
     if event.is_first:
-        return f"{who} may not {what}: {reasons.name(event.reason)}"
-    return f"{who}: {event.count} more requests to {event.cause} denied"
+        text = f"; {event.text}" if event.text else ""
+        return f"{who} may not {what}: {reasons.name(event.reason)}{rule}{text}"
+    if event.cause == "receive":
+        return f"{who}: {event.count} more topics or messages denied{rule}"
+    return f"{who}: {event.count} more requests to {event.cause} denied{rule}"
 
 
 def _dropped(event: Event) -> str:
