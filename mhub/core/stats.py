@@ -21,6 +21,11 @@ class Stats:
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
+        self.authentications = 0  # users who proved who they are
+        self.authentications_failed = 0  # a wrong password, an unknown name, a bad token
+        self.authentication_errors = 0  # an authenticator could not tell
+        self.passwords_checked = 0
+        self.passwords_refused = 0  # too many were waiting to be checked
         self.protocol_errors = 0
         self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0

@@ -1,0 +1,8 @@
+"""The authenticators that come with mhub: the types of `[[auth]]`, and where each is."""
+
+from mhub.auth.plugins import LazyPlugin
+
+anonymous = LazyPlugin("anonymous", "mhub.auth.anonymous")
+certificate = LazyPlugin("certificate", "mhub.auth.certificate")
+password_file = LazyPlugin("password-file", "mhub.auth.password_file")
+registry = LazyPlugin("registry", "mhub.auth.registry_source")
