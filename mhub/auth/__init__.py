@@ -11,6 +11,17 @@ registry_source  users of the registry
 password_file    users of a file
 certificate      TLS client certificates
 anonymous        those who bring no password
+redis            users in Redis
+external         sources that ask a server: settings, and what a server may say about a user
+backend          the bounds around such a server: queue, time-out, circuit breaker
+answer_cache     its answers, remembered for a moment
+facts            what is known of a client, by names, for queries, keys and requests
+grants           rules for one client alone, from the access lists of others
+
+guard            who is kept out: bans, lock-outs after failed logins, flapping clients
+bans             the bans, and whom they hit
+counters         how often something happened lately, in bounded memory
+addresses        addresses of clients, and networks
 
 lookup           how a client is found in a list of users
 passwords        checking and hashing, in threads of their own

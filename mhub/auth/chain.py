@@ -104,7 +104,7 @@ class Chain:
         """Ask one after the other; the Step is of the first that says yes or no."""
         if claim.username is not None and not is_plain(claim.username):
             # It would get into headers, queries and logs of others.
-            return self._refuse("a user name with control characters")
+            return failure("a user name with control characters", reasons.BAD_USER_OR_PASSWORD)
         for member, question in questions:
             answer = await self._ask(member, question, claim)
             if answer.outcome == contract.YES:
@@ -114,17 +114,17 @@ class Chain:
                 busy = await self._pay(claim, member)
                 if busy is not None:
                     return busy
-                return self._refuse(f"{member.name}: {answer.text}", answer.reason)
+                return failure(f"{member.name}: {answer.text}", answer.reason)
             if answer.outcome == contract.CANNOT_TELL:
                 if answer.reason == reasons.SERVER_BUSY or member.on_error == REFUSE:
-                    return self._refuse(f"{member.name}: {answer.text}", answer.reason)
+                    return failure(f"{member.name}: {answer.text}", answer.reason)
         if claim.password is None:
             return success(Identity("", ""))
         busy = await self._pay(claim, None)
         if busy is not None:
             return busy
         name = f"the user {claim.username!r}" if claim.username else "this client"
-        return self._refuse(f"no authenticator accepts {name}")
+        return failure(f"no authenticator accepts {name}", reasons.BAD_USER_OR_PASSWORD)
 
     async def _ask(self, member: Member, question: Question, claim: Claim) -> Answer:
         try:
@@ -170,7 +170,7 @@ class Chain:
             try:
                 await self._passwords.verify(text, claim.password, claim.principal.address)
             except Busy as busy:
-                return self._refuse(str(busy), reasons.SERVER_BUSY)
+                return failure(str(busy), reasons.SERVER_BUSY)
             except ValueError:
                 continue  # a hash that cannot be checked costs nobody anything
         return None
@@ -180,26 +180,16 @@ class Chain:
     def admit(self, identity: Identity, data: bytes = b"") -> Step:
         user = identity.user
         if not is_plain(user):
-            return self._refuse("a user name with control characters", reasons.NOT_AUTHORIZED)
+            return failure("a user name with control characters", reasons.NOT_AUTHORIZED)
         entry = user_entry(self._hub, user) if user else None
         if entry is not None:
             if entry.get("locked"):
-                return self._refuse(f"the user {user!r} is locked", reasons.NOT_AUTHORIZED)
+                return failure(f"the user {user!r} is locked", reasons.NOT_AUTHORIZED)
             if not identity.tenant and not identity.attributes:
                 identity.tenant, identity.attributes = tenant_of(entry)
         if user:
             self._hub.stats.authentications += 1
         return success(identity, data)
-
-    def _refuse(self, text: str, reason: int = reasons.BAD_USER_OR_PASSWORD) -> Step:
-        if reason not in (reasons.SERVER_BUSY, reasons.SERVER_UNAVAILABLE):
-            self._hub.stats.authentications_failed += 1
-        return failure(text, reason)
-
-    def refuse(self, step: Step) -> Step:
-        """Count what an exchange has refused."""
-        self._hub.stats.authentications_failed += 1
-        return step
 
 
 class _TokenMethod:
@@ -234,7 +224,7 @@ class _TokenExchange:
         step = await self._chain.decide(self._claim, questions)
         if step.outcome == SUCCESS and step.identity is not None and not step.identity.user:
             # Nobody could judge it: that makes an anonymous client of a CONNECT, not of a token.
-            return self._chain.refuse(failure("no authenticator accepts the token"))
+            return failure("no authenticator accepts the token")
         return step
 
 
@@ -279,7 +269,7 @@ class _ScramExchange:
         step = self._exchange.step(data)
         if step.outcome == SUCCESS and step.identity is not None:
             return self._chain.admit(step.identity, step.data)
-        return self._chain.refuse(step) if step.text else step
+        return step
 
 
 class _Verifiers:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from mhub.auth.contract import is_plain
 from mhub.core.authentication import Claim
 
-BY: Final = ("user", "client", "both")
+BY: Final = ("username", "client_id", "both")
 
 
 def entry_name(claim: Claim, by: str) -> str:
@@ -15,22 +15,19 @@ def entry_name(claim: Claim, by: str) -> str:
     What is found is the identity, whole: `a@b` cannot be mistaken for the user `a`.
     """
     user, client_id = claim.username or "", claim.principal.client_id
-    if by == "user":
+    if by == "username":
         return user
     if not is_plain(client_id):
         return ""
-    if by == "client":
+    if by == "client_id":
         return client_id
     return f"{user}@{client_id}" if user and client_id else ""
 
 
 def user_entry(hub: Any, name: str) -> dict[str, Any] | None:
     """What the registry has of a user."""
-    registry = getattr(hub, "registry", None)
-    entry = registry.get("user/" + name) if registry is not None else None
-    if entry is None:
-        return None
-    return parse_entry(entry.value)
+    entry = hub.registry.get("user/" + name)
+    return parse_entry(entry.value) if entry is not None else None
 
 
 def parse_entry(value: str) -> dict[str, Any]:

@@ -30,9 +30,9 @@ class Settings:
         "The file, mhub's own or one of Mosquitto's. Read again when it changes.",
         required=True,
     )
-    by: str = setting(
+    identify_by: str = setting(
         Choice(*BY),
-        "user",
+        "username",
         "What a client's line is found by: its user name, its client id, or both, as"
         " `USER@CLIENTID`. SCRAM always goes by the user name.",
     )
@@ -86,7 +86,7 @@ class PasswordFile:
         self._changed()
 
     def check(self, claim: Claim) -> Answer | Deferred[Answer]:
-        name = entry_name(claim, self._settings.by)
+        name = entry_name(claim, self._settings.identify_by)
         password = claim.password
         if not name or password is None:
             return not_mine()

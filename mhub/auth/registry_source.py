@@ -28,6 +28,7 @@ from mhub.config.kinds import Choice
 from mhub.config.schema import setting
 from mhub.core.authentication import Claim
 from mhub.core.principal import Identity
+from mhub.core.registry import StaleVersion
 from mhub.log import logger
 
 USERS: Final = "user/"
@@ -36,9 +37,9 @@ SECRET: Final = "setting/decoy-secret"
 
 @dataclass(frozen=True)
 class Settings:
-    by: str = setting(
+    identify_by: str = setting(
         Choice(*BY),
-        "user",
+        "username",
         "What a client's user is found by: its user name, its client id, or both, as"
         " `USER@CLIENTID`. SCRAM always goes by the user name.",
     )
@@ -52,9 +53,8 @@ class RegistrySource:
     def __init__(self, name: str, settings: Settings, context: Context) -> None:
         self._log = logger("auth")
         self._name = name
-        self._by = settings.by
+        self._by = settings.identify_by
         self._hub = context.hub
-        self._clock = context.clock
         self._passwords = context.passwords
         self._changed = context.changed
         self._shapes = _Shapes()
@@ -67,7 +67,8 @@ class RegistrySource:
         registry.watchers.append(self._on_change)
         if registry.get(SECRET) is None:
             made = base64.b64encode(secrets.token_bytes(KEY_SIZE)).decode("ascii")
-            registry.change({SECRET: json.dumps({"value": made})}, self._clock(), {SECRET: 0})
+            registry.change({SECRET: json.dumps({"value": made})}, self._hub.now, {SECRET: 0})
+            self._hub.flush()
 
     def stop(self) -> None:
         if self._on_change in self._hub.registry.watchers:
@@ -147,6 +148,8 @@ class RegistrySource:
         key = USERS + name
         try:
             before = self._hub.registry.get(key)
+            if before is None:
+                return
             entry = parse_entry(before.value)
             entry["password"] = await self._passwords.make(password)
             text = text_of(password)
@@ -155,13 +158,14 @@ class RegistrySource:
                     entry["scram"] = await self._passwords.verifier(text)
                 except ValueError:
                     pass  # SASLprep refuses it; for CONNECT it is good enough
-            if self._hub.registry.get(key) is not before:
-                return  # somebody has changed the user meanwhile
             value = json.dumps(entry, ensure_ascii=False)
-            self._hub.registry.change({key: value}, self._clock(), {key: before.hlc})
+            self._hub.registry.change({key: value}, self._hub.now, {key: before.hlc})
+            self._hub.flush()
             self._log.info("{name}: the hash of the password was upgraded", name=repr(name))
         except (Busy, CancelledError):
             pass  # at the next login
+        except StaleVersion:
+            pass  # somebody has changed the user meanwhile
         finally:
             self._upgrading.discard(name)
 

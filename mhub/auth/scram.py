@@ -73,7 +73,9 @@ class ScramExchange:
         except _Refused as refused:
             text = str(refused)
         self._next = self._over
-        return failure(text)
+        answer = failure(text)
+        answer.user = self._username
+        return answer
 
     def _first(self, text: str) -> Step:
         message = _FIRST.fullmatch(text)

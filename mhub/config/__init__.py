@@ -5,6 +5,7 @@ settings          the settings, and with each its type, range, default and docum
 limits            the same for `[limits]`, whose values `mhub.core` reads
 auth              the same for `[[auth]]`, whose types are plugins, and `[passwords]`
 cluster           the same for `[cluster]`
+guard             the same for `[guard]`
 listeners         checks of `[[listeners]]` that need more than one key
 anonymous         who may come in without proving who they are
 cluster_checks    such checks of `[cluster]`
@@ -24,6 +25,7 @@ reference         the reference in `docs/configuration.md`; `python -m mhub.conf
 """
 
 from mhub.config.cluster import ClusterSettings, ClusterTlsSettings
+from mhub.config.guard import GuardSettings
 from mhub.config.limits import BrokerLimits
 from mhub.config.load import load, parse
 from mhub.config.problems import ConfigError, Problem
@@ -44,6 +46,7 @@ __all__ = [
     "ClusterTlsSettings",
     "ConfigError",
     "ControlSettings",
+    "GuardSettings",
     "ListenerSettings",
     "LogSettings",
     "NetSettings",

@@ -18,7 +18,8 @@ def changes(old: Settings, new: Settings) -> list[str]:
         *_compare(old.limits, new.limits, "limits"),
     ]
     found += _listeners(old, new)
-    for name in ("store", "sys", "net", "log", "auth", "passwords", "cluster", "control"):
+    tables = ("store", "sys", "net", "log", "auth", "passwords", "guard", "cluster", "control")
+    for name in tables:
         found += _compare(getattr(old, name), getattr(new, name), name)
     return found
 

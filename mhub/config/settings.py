@@ -8,6 +8,7 @@ from typing import Final
 
 from mhub.config.auth import PasswordSettings, SourceSettings
 from mhub.config.cluster import ClusterSettings
+from mhub.config.guard import GuardSettings
 from mhub.config.kinds import (
     Boolean,
     Choice,
@@ -438,6 +439,7 @@ class Settings:
     log: LogSettings = field(default_factory=LogSettings)
     auth: tuple[SourceSettings, ...] = ()
     passwords: PasswordSettings = field(default_factory=PasswordSettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
     cluster: ClusterSettings | None = None
     control: ControlSettings = field(default_factory=ControlSettings)
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant

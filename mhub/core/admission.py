@@ -1,6 +1,7 @@
 """CONNECT and AUTH: who it is, which session it gets, what the CONNACK says.
 
-    connect -> authenticator or exchange (`mhub.core.authentication`) -> _take
+    connect -> guard (`mhub.core.guard`): bans, lock-outs
+            -> authenticator or exchange (`mhub.core.authentication`) -> _take
     auth    -> exchange                                               -> _take
     _take   -> _act, with the Step; at once, or by answered() when it comes later
     _act    -> _accept     who it is is known: client id, will, keep-alive, expiry are decided
@@ -34,6 +35,7 @@ from mhub.core.connection import (
     Connection,
     Welcome,
 )
+from mhub.core.guard import Guard, Refusal
 from mhub.core.limits import Limits
 from mhub.core.principal import Identity
 from mhub.core.session import STATE_LOST, Will
@@ -74,12 +76,16 @@ CONNACK_REASONS: Final = frozenset(
     }
 )  # [MQTT-3.2.2-8]
 
+CREDENTIALS: Final = frozenset({reasons.BAD_USER_OR_PASSWORD, reasons.NOT_AUTHORIZED})
+"""Reasons of an authenticator that say: it is not who it says.  Others are about the broker."""
+
 
 class Admission:
     def __init__(self, hub: "Hub") -> None:
         self.hub = hub
         self.authenticator: Authenticator | None = None
         self.methods: dict[str, Method] = {}  # of enhanced authentication, by their names
+        self.guard: Guard | None = None
 
     def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         allowed = connection.limits
@@ -107,6 +113,8 @@ class Admission:
         principal = connection.principal
         principal.client_id = packet.client_id
         principal.claimed_user = packet.username or ""
+        if self.guard is not None and self._kept_out(connection, self.guard.arriving(principal)):
+            return
         method = packet.properties.texts.get(properties.AUTH_METHOD)
         if method is not None:
             self._begin_exchange(connection, packet, method)
@@ -117,6 +125,12 @@ class Admission:
             self._take(connection, authentication, answer)
         else:
             self._accept(connection, packet, b"")
+
+    def _kept_out(self, connection: Connection, refusal: Refusal | None) -> bool:
+        if refusal is None:
+            return False
+        connection.fail(refusal.reason, refusal.text, refusal.told)
+        return True
 
     def _check_open(self) -> None:
         if self.hub.stopping:
@@ -249,6 +263,10 @@ class Admission:
         authentication.exchange = None
         if step.outcome == FAILURE:  # [MQTT-4.12.0-4, MQTT-4.12.1-2]
             again = authentication.packet is None
+            if self.guard is not None and step.reason in CREDENTIALS:
+                user = step.user or connection.principal.claimed_user
+                if self._kept_out(connection, self.guard.failed(connection.principal, user)):
+                    return
             reason = reasons.NOT_AUTHORIZED if again else step.reason
             connection.fail(reason, step.text, reasons.name(reason))
             return
@@ -293,6 +311,8 @@ class Admission:
             packet.client_id = principal.user
         client_id, assigned = self._client_id(connection, packet)
         principal.client_id = client_id
+        if self.guard is not None and self._kept_out(connection, self.guard.admitted(principal)):
+            return
         hub.check_session_limit(connection, client_id)
         self._check_will(connection, packet)
         keepalive_s = _granted_keepalive_s(packet, allowed)
@@ -360,6 +380,12 @@ class Admission:
         session.drain_queue(hub.portion)
         if waited:
             hub.continue_later(connection)
+            if self.guard is not None:
+                # A ban may have come while it waited.  The session has arrived, and belongs to a
+                # client that was connected: so it is, and not for long.
+                refusal = self.guard.admitted(connection.principal)
+                if refusal is not None:
+                    hub.dismiss(connection, refusal.reason, refusal.told)
 
     def _client_id(self, connection: Connection, packet: Connect) -> tuple[str, bool]:
         """The client id to use, and whether it was made here."""

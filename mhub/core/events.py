@@ -32,6 +32,8 @@ SESSION_EXPIRED: Final = "session_expired"
 DENIED: Final = "denied"  # `cause`: publish, subscribe, receive or will
 DROPPED: Final = "dropped"  # `cause`: why `count` messages were
 LIMITED: Final = "limited"  # `cause`: the setting that held somebody back, `count` times
+LOCKED_OUT: Final = "locked_out"  # too many failed logins; `cause`: login, address or user
+FLAPPING: Final = "flapping"  # the client id connected too often, and is banned for a while
 CRASHED: Final = "crashed"  # a defect of ours came to light; what it hit was closed
 NODE: Final = "node"  # another node; `cause`: its new state
 STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason, then at times
@@ -52,6 +54,8 @@ KINDS: Final = (
     DENIED,
     DROPPED,
     LIMITED,
+    LOCKED_OUT,
+    FLAPPING,
     CRASHED,
     NODE,
     STORE_FAILED,
@@ -261,6 +265,27 @@ class Events:
         event.principal = Principal(address, listener)
         event.text = text
         event.cause = cause
+        self.emit(event)
+
+    # The guard
+
+    def locked_out(
+        self, principal: Principal, cause: str, text: str, failures: int, duration_s: float
+    ) -> None:
+        """`principal` is whose login failed last, `text` who is locked out."""
+        event = Event(LOCKED_OUT)
+        event.principal = principal
+        event.cause = cause
+        event.text = text
+        event.count = failures
+        event.duration_s = duration_s
+        self.emit(event)
+
+    def flapping(self, principal: Principal, connects: int, duration_s: float) -> None:
+        event = Event(FLAPPING)
+        event.principal = principal
+        event.count = connects
+        event.duration_s = duration_s
         self.emit(event)
 
     # Messages, told as bursts

@@ -32,6 +32,8 @@ from mhub.core.ports import JournalWriter
 from mhub.core.principal import Principal
 from mhub.core.publishing import Publishing
 from mhub.core.redistribution import redistribute
+from mhub.core.registry import TOPIC as CHANGE_SET
+from mhub.core.registry import Registry
 from mhub.core.retained import Retained
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
@@ -110,6 +112,9 @@ class Hub:
         self.retained = Retained(
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
+        self.registry = Registry()
+        self.registry.token = token
+        self.registry.crashed = events.crashed
         self.admission = Admission(self)
         self.publishing = Publishing(self)
         self.subscribing = Subscribing(self)
@@ -144,6 +149,8 @@ class Hub:
 
     def flush(self) -> None:
         self.work = 0
+        if self.registry.waiting:
+            self.registry.release()
         while True:
             if self.journal is not None:
                 self.storage.send(self.journal)
@@ -234,6 +241,7 @@ class Hub:
             for topic in self.retained.sweep(now):
                 if self.journal is not None:
                     self.journal.forget_retained(topic)
+            self.registry.collect(now)
 
     def _watch(self, now: float) -> None:
         """Tell of what is counted where a message passes, and belongs to no client."""
@@ -254,12 +262,14 @@ class Hub:
         """From now on, what has to outlive the process goes there."""
         self.storage.writer = writer
         self.journal = journal
+        self.registry.keep_in(journal, self.peers is not None)
 
     def join(self, peers: Peers) -> None:
         """From now on, this hub is one of several."""
         self.peers = peers
         self.router.table = peers.table
         self.retained.count_for_peers()
+        self.registry.join(peers.clock, peers.forward_to_all)
 
     def require_peers(self) -> Peers:
         """The other nodes, for what only a node of a cluster has."""
@@ -321,7 +331,10 @@ class Hub:
         return bool(route.targets) or bool(route.groups) or route.peers is not None
 
     def publish_from_peer(self, message: Publish, plain: bool, shares: list[str] | None) -> None:
-        """A message of another node's client, for those that are here."""
+        """A message of another node's client, for those that are here; or of that node itself."""
+        if message.hlc and message.topic_data == CHANGE_SET:
+            self.registry.take_change(message.payload)
+            return
         route = self.router.find(message.topic_data)
         message.topic = route.topic
         message.topic_field = route.topic_field

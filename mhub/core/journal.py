@@ -321,6 +321,12 @@ class Journal:
         tracker.batch = self.batch.number
         tracker.unsettled += 1  # which nothing but the store settles
 
+    def put_entry(self, message: Publish) -> None:
+        """An entry of the registry changed, or was deleted."""
+        body = records.message(message, self.clock_offset_s)
+        self.batch.retained[message.topic] = body
+        self._grow(len(body))
+
     def forget_retained(self, topic: str) -> None:
         self.batch.retained[topic] = b""
         self._grow(0)

@@ -105,6 +105,13 @@ def _clients() -> list[Metric]:
             "clients that an operator disconnected",
             lambda hub: hub.stats.clients_kicked,
         ),
+        Metric(
+            "clients/banned",
+            COUNTER,
+            "clients",
+            "clients that were disconnected because of a new ban",
+            lambda hub: hub.stats.clients_banned,
+        ),
     ]
 
 
@@ -406,6 +413,20 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.sessions_refused,
         ),
         Metric(
+            "connections/refused/banned",
+            COUNTER,
+            "connections",
+            "those of them that were refused because of a ban",
+            lambda hub: hub.stats.refused_banned,
+        ),
+        Metric(
+            "connections/refused/locked_out",
+            COUNTER,
+            "connections",
+            "those of them that were refused because of a lock-out after failed logins",
+            lambda hub: hub.stats.refused_locked_out,
+        ),
+        Metric(
             "connections/rejected",
             COUNTER,
             "connections",
@@ -441,13 +462,6 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.authentications,
         ),
         Metric(
-            "authentication/failed",
-            COUNTER,
-            "logins",
-            "logins with a wrong password, an unknown name, or a token that is not accepted",
-            lambda hub: hub.stats.authentications_failed,
-        ),
-        Metric(
             "authentication/errors",
             COUNTER,
             "questions",
@@ -469,6 +483,49 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.passwords_refused,
         ),
         Metric(
+            "connections/authentication_failures",
+            COUNTER,
+            "logins",
+            "logins that failed because the client could not prove who it is",
+            lambda hub: hub.stats.authentication_failures,
+        ),
+        Metric(
+            "authentication/answers",
+            COUNTER,
+            "answers",
+            "answers of the servers that are asked about clients",
+            lambda hub: hub.stats.auth_backend_answers,
+        ),
+        Metric(
+            "authentication/failures",
+            COUNTER,
+            "failures",
+            "questions to these servers that failed, or took longer than `timeout_s`",
+            lambda hub: hub.stats.auth_backend_failures,
+        ),
+        Metric(
+            "authentication/timeouts",
+            COUNTER,
+            "clients",
+            "clients refused because none of these servers answered within `timeout_s`",
+            lambda hub: hub.stats.auth_backend_timeouts,
+        ),
+        Metric(
+            "authentication/rejected",
+            COUNTER,
+            "clients",
+            "clients refused without a question, as a server did not answer"
+            " others, or too many waited",
+            lambda hub: hub.stats.auth_backend_rejected,
+        ),
+        Metric(
+            "authentication/cached",
+            COUNTER,
+            "clients",
+            "clients for whom an answer was remembered",
+            lambda hub: hub.stats.auth_backend_cached,
+        ),
+        Metric(
             "connections/partial_full",
             COUNTER,
             "connections",
@@ -481,6 +538,35 @@ def _connections() -> list[Metric]:
             "connections",
             "connections closed because the client broke a rule or a limit",
             lambda hub: hub.stats.protocol_errors,
+        ),
+        Metric(
+            "guard/lockouts",
+            COUNTER,
+            "lock-outs",
+            "lock-outs that failed logins at this node have brought about",
+            lambda hub: hub.stats.lockouts,
+        ),
+        Metric(
+            "guard/flapping",
+            COUNTER,
+            "bans",
+            "bans of clients that connected to this node again and again",
+            lambda hub: hub.stats.flapping_bans,
+        ),
+        Metric(
+            "guard/evicted",
+            COUNTER,
+            "counters",
+            "counters of failed logins that had to make room for others (`guard.max_counters`)",
+            lambda hub: hub.stats.guard_evicted,
+        ),
+        Metric(
+            "guard/unstored",
+            COUNTER,
+            "entries",
+            "lock-outs and bans of flapping clients that hold at this node only"
+            " (`guard.max_entries`)",
+            lambda hub: hub.stats.guard_unstored,
         ),
         Metric(
             "defects",

@@ -22,10 +22,22 @@ class Stats:
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
         self.authentications = 0  # users who proved who they are
-        self.authentications_failed = 0  # a wrong password, an unknown name, a bad token
         self.authentication_errors = 0  # an authenticator could not tell
         self.passwords_checked = 0
         self.passwords_refused = 0  # too many were waiting to be checked
+        self.authentication_failures = 0  # whoever it was could not prove who it is
+        self.refused_banned = 0  # by CONNACK
+        self.refused_locked_out = 0  # by CONNACK
+        self.clients_banned = 0  # disconnected, as a ban came
+        self.lockouts = 0  # begun by this node
+        self.flapping_bans = 0  # begun by this node
+        self.guard_evicted = 0  # counters of failures that had to make room
+        self.guard_unstored = 0  # lock-outs and bans that only this node knows of
+        self.auth_backend_answers = 0  # of the servers that are asked about clients
+        self.auth_backend_failures = 0  # of these servers, time-outs among them
+        self.auth_backend_timeouts = 0  # clients that waited in vain for one of them
+        self.auth_backend_rejected = 0  # clients for whom none was asked: circuit open, queue full
+        self.auth_backend_cached = 0  # clients for whom none had to be asked
         self.protocol_errors = 0
         self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0
@@ -77,6 +89,10 @@ class Stats:
             self.clients_kicked += 1
         elif kind == events.SESSION_EXPIRED:
             self.sessions_expired += 1
+        elif kind == events.LOCKED_OUT:
+            self.lockouts += 1
+        elif kind == events.FLAPPING:
+            self.flapping_bans += 1
         elif kind == events.CRASHED:
             self.defects += 1
 

@@ -67,6 +67,7 @@ class Storage:
         assert batch is not None
         journal.under_way = None
         self.hub.durable = batch.number
+        self.hub.registry.durable = batch.number
         for message in batch.messages:
             message.body = b""  # the store has it
         for record in batch.deliveries:

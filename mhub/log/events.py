@@ -61,6 +61,8 @@ class EventLog:
             events.DENIED: (LogLevel.info, _denied),
             events.DROPPED: (LogLevel.info, _dropped),
             events.LIMITED: (LogLevel.warn, _limited),
+            events.LOCKED_OUT: (LogLevel.warn, _locked_out),
+            events.FLAPPING: (LogLevel.warn, _flapping),
             events.NODE: (LogLevel.info, _node),
             events.STORE_FAILED: (LogLevel.error, _store_failed),
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
@@ -195,6 +197,20 @@ def _limited(event: Event) -> str:
             f" ({event.cause}, {event.count} times)"
         )
     return f"publishers were refused because of the limit {event.cause}{node}, {event.count} times"
+
+
+def _locked_out(event: Event) -> str:
+    return (
+        f"{_brief(event.text)} locked out for {event.duration_s:.0f} s after {event.count} failed"
+        f" logins, the last one from {event.address} on {event.listener}"
+    )
+
+
+def _flapping(event: Event) -> str:
+    return (
+        f"{_quoted(event.client_id)} from {event.address} connects again and again: {event.count}"
+        f" times, banned for {event.duration_s:.0f} s"
+    )
 
 
 def _node(event: Event) -> str:

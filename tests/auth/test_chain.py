@@ -115,8 +115,7 @@ class OrderTests(ChainCase):
         self.world.put(Says(alice(), no("no"), not_mine()))
         for _ in range(3):
             self.world.ask("alice", b"x")
-        stats = self.world.hub.stats
-        self.assertEqual((stats.authentications, stats.authentications_failed), (1, 2))
+        self.assertEqual(self.world.hub.stats.authentications, 1)
         self.assertEqual(list(self.world.members[0].answers.values()), [1, 1, 1, 0])
 
 
@@ -127,7 +126,6 @@ class CannotTellTests(ChainCase):
         self.assertRefused(self.world.ask("alice", b"x"), reasons.SERVER_UNAVAILABLE)
         self.assertEqual(other.asked, [])
         self.assertEqual(self.world.hub.stats.authentication_errors, 1)
-        self.assertEqual(self.world.hub.stats.authentications_failed, 0)
 
     def test_the_next_one_is_asked(self) -> None:
         self.world.put(Says(cannot_tell("it is down")), on_error="next")
@@ -300,7 +298,7 @@ class UserTests(ChainCase):
     def test_damaged(self) -> None:
         """An entry that cannot be read lets nobody in."""
         self.world.put(Says(alice()))
-        self.world.registry.change({"user/alice": "{"}, 0.0)
+        self.world.registry.change({"user/alice": "["})
         self.assertRefused(self.world.ask("alice", b"x"), reasons.NOT_AUTHORIZED)
 
     def test_tenant_and_attributes(self) -> None:

@@ -21,46 +21,27 @@ CHEAP = Costs(8, 1)
 """The least that argon2 takes: tests do not wait for passwords."""
 
 
-class Entry:
-    def __init__(self, key: str, value: str, hlc: int) -> None:
-        self.key, self.value, self.hlc = key, value, hlc
+class Users:
+    """The registry, with short words for tests."""
 
-
-class FakeRegistry:
-    """The part of the registry that authenticators use."""
-
-    def __init__(self) -> None:
-        self.table: dict[str, Entry] = {}
-        self.watchers: list[Callable[[list[str]], None]] = []
-        self.clock = 0
+    def __init__(self, hub: Hub) -> None:
+        self.hub = hub
 
     def put(self, key: str, value: dict[str, Any]) -> None:
-        self.change({key: json.dumps(value)}, 0.0)
+        self.change({key: json.dumps(value)})
 
     def delete(self, key: str) -> None:
-        self.change({key: None}, 0.0)
+        self.change({key: None})
 
-    def get(self, key: str) -> Entry | None:
-        return self.table.get(key)
+    def get(self, key: str) -> dict[str, Any]:
+        entry = self.hub.registry.get(key)
+        assert entry is not None, key
+        found: dict[str, Any] = json.loads(entry.value)
+        return found
 
-    def items(self, prefix: str) -> list[Entry]:
-        return [self.table[key] for key in sorted(self.table) if key.startswith(prefix)]
-
-    def change(
-        self, values: dict[str, str | None], now: float, expected: dict[str, int] | None = None
-    ) -> None:
-        for key, hlc in (expected or {}).items():
-            entry = self.table.get(key)
-            if (entry.hlc if entry is not None else 0) != hlc:
-                raise ValueError(f"stale: {key}")
-        for key, value in values.items():
-            self.clock += 1
-            if value is None:
-                self.table.pop(key, None)
-            else:
-                self.table[key] = Entry(key, value, self.clock)
-        for watcher in self.watchers:
-            watcher(list(values))
+    def change(self, values: dict[str, str | None]) -> None:
+        self.hub.registry.change(values, self.hub.now)
+        self.hub.flush()
 
 
 class ByHand:
@@ -93,8 +74,7 @@ class World:
     def __init__(self, at_once: bool = True, threads: int = 1, max_queued: int = 10) -> None:
         self.events: list[Event] = []
         self.hub = Hub(HubSettings(), Events([self]), lambda: "token", 0.0)
-        self.registry = FakeRegistry()
-        self.hub.registry = self.registry  # type: ignore
+        self.registry = Users(self.hub)
         self.clock = Clock()
         self.workers = ByHand(at_once)
         self.passwords = Passwords(
