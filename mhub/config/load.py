@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.config.certificates import check_tls, read_file
+from mhub.config.certificates import read_file
 from mhub.config.cluster import ClusterSettings
 from mhub.config.cluster_checks import check_cluster
 from mhub.config.guard import GuardSettings
@@ -17,6 +17,7 @@ from mhub.config.lines import line_numbers
 from mhub.config.listeners import Listeners, build_listeners, check_socket_file
 from mhub.config.problems import ConfigError, Problem, Report
 from mhub.config.schema import Key, Record, Table, keys_of
+from mhub.config.servers import check_redis
 from mhub.config.settings import (
     LEASE_S,
     AuthSettings,
@@ -24,11 +25,9 @@ from mhub.config.settings import (
     ListenerSettings,
     LogSettings,
     NetSettings,
-    RedisSettings,
     Settings,
     StoreSettings,
     SysSettings,
-    TlsSettings,
 )
 from mhub.config.units import show_duration
 from mhub.core.limits import Limits
@@ -141,7 +140,7 @@ def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
     if store.kind == "sqlite" and os.path.isdir(store.path):  # not Path: it may raise
         place.at("path").wrong(f"expected a file, found the folder {store.path}")
     if store.kind == "redis":
-        _check_redis(store.redis, place.at("redis"))
+        check_redis(store.redis, place.at("redis"))
     return store
 
 
@@ -184,35 +183,6 @@ def _check_control(
     for index, listener in enumerate(listeners):
         if listener.path and Path(listener.path) == Path(control.path):
             place.at("path").wrong(f"listeners[{index}] listens on {listener.address} already")
-
-
-def _check_redis(redis: RedisSettings, place: Place) -> None:
-    if redis.password and redis.password_file:
-        place.at("password_file").wrong("not together with password")
-    elif redis.password_file:
-        data = read_file(redis.password_file, place.at("password_file"))
-        if data is not None and not data.strip():
-            place.at("password_file").wrong(f"there is no password in {redis.password_file}")
-    elif redis.username and not any(
-        place.report.covers(place.at(name).path) for name in ("password", "password_file")
-    ):
-        place.at("username").wrong("needs password or password_file")
-    if redis.sentinels and not redis.sentinel_name:
-        place.at("sentinel_name").wrong("missing; sentinels needs it")
-    elif redis.sentinel_name and not redis.sentinels:
-        place.at("sentinel_name").wrong("needs sentinels")
-    for name in ("host", "port") if redis.sentinels else ():
-        if getattr(redis, name) != getattr(RedisSettings(), name):
-            place.at(name).wrong("not together with sentinels")
-    given = [name for name in ("ca", "certificate", "key") if getattr(redis, name)]
-    if given and not redis.tls:
-        for name in given:
-            place.at(name).wrong("needs tls = true")
-        return
-    for name, other in (("certificate", "key"), ("key", "certificate")):
-        if other in given and name not in given and not place.report.covers(place.at(name).path):
-            place.at(name).wrong(f"missing; {other} needs it")
-    check_tls(TlsSettings(redis.certificate, redis.key, ca=redis.ca), place)
 
 
 def _check_client_ids(settings: Settings, place: Place) -> None:

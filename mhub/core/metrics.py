@@ -462,6 +462,42 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.authentication_failures,
         ),
         Metric(
+            "authentication/answers",
+            COUNTER,
+            "answers",
+            "answers of the servers that are asked about clients",
+            lambda hub: hub.stats.auth_backend_answers,
+        ),
+        Metric(
+            "authentication/failures",
+            COUNTER,
+            "failures",
+            "questions to these servers that failed, or took longer than `timeout_s`",
+            lambda hub: hub.stats.auth_backend_failures,
+        ),
+        Metric(
+            "authentication/timeouts",
+            COUNTER,
+            "clients",
+            "clients refused because none of these servers answered within `timeout_s`",
+            lambda hub: hub.stats.auth_backend_timeouts,
+        ),
+        Metric(
+            "authentication/rejected",
+            COUNTER,
+            "clients",
+            "clients refused without a question, as a server did not answer"
+            " others, or too many waited",
+            lambda hub: hub.stats.auth_backend_rejected,
+        ),
+        Metric(
+            "authentication/cached",
+            COUNTER,
+            "clients",
+            "clients for whom an answer was remembered",
+            lambda hub: hub.stats.auth_backend_cached,
+        ),
+        Metric(
             "connections/partial_full",
             COUNTER,
             "connections",

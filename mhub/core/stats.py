@@ -29,6 +29,11 @@ class Stats:
         self.flapping_bans = 0  # begun by this node
         self.guard_evicted = 0  # counters of failures that had to make room
         self.guard_unstored = 0  # lock-outs and bans that only this node knows of
+        self.auth_backend_answers = 0  # of the servers that are asked about clients
+        self.auth_backend_failures = 0  # of these servers, time-outs among them
+        self.auth_backend_timeouts = 0  # clients that waited in vain for one of them
+        self.auth_backend_rejected = 0  # clients for whom none was asked: circuit open, queue full
+        self.auth_backend_cached = 0  # clients for whom none had to be asked
         self.protocol_errors = 0
         self.disconnected_partial = 0  # unfinished packets of all clients were at their bound
         self.bytes_received = 0

@@ -6,6 +6,7 @@ connection on which anything took too long is cut, since its next answer would b
 """
 
 import re
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -75,6 +76,10 @@ class RedisOptions:
         return f"{self.prefix}{self.node}:" if self.node else self.prefix
 
 
+class WrongType(StoreBroken):
+    """A key is there, and is not of the type that the command is for."""
+
+
 class _Connection(RedisProtocol):  # type: ignore[misc]
     """One connection; answers are bytes as they came."""
 
@@ -109,12 +114,20 @@ class RedisLink:
         where = host if host.startswith("/") else f"{host}:{options.port}"
         if options.sentinels:
             where = f"{options.sentinel_name}, by {' '.join(options.sentinels)}"
-        self.name = f"Redis at {where}, database {options.db}, keys {options.keys}*"
+        keys = f", keys {options.keys}*" if options.keys else ""
+        self.name = f"Redis at {where}, database {options.db}{keys}"
 
     async def run(self, script: str, *arguments: bytes) -> Any:
         """What the script answers: bytes, or a number.  Its first argument is the prefix."""
+        return await self._bounded(self._run(script, arguments))
+
+    async def command(self, *words: str | bytes) -> Any:
+        """What the command answers: bytes, None, a number, or a list of such."""
+        return await self._bounded(self._command(words))
+
+    async def _bounded(self, call: Coroutine[Any, Any, Any]) -> Any:
         timeout_s = self._options.timeout_s
-        bounded = Deferred.fromCoroutine(self._run(script, arguments))
+        bounded = Deferred.fromCoroutine(call)
         bounded.addTimeout(timeout_s, self._reactor)
         self._calls.add(bounded)
         try:
@@ -146,6 +159,13 @@ class RedisLink:
         try:
             # By its hash, but for the first time on a connection.
             return await connection.eval(script, [self._meta], (self.prefix, *arguments))
+        except RedisError as error:
+            raise self._explained(error, connection) from None
+
+    async def _command(self, words: tuple[str | bytes, ...]) -> Any:
+        connection = await self._connected()
+        try:
+            return await connection.execute_command(*words)
         except RedisError as error:
             raise self._explained(error, connection) from None
 
@@ -247,6 +267,8 @@ class RedisLink:
         if found is None:
             return StoreError(f"{self.name} answers: {text}")
         code = found.group(1)
+        if code == "WRONGTYPE":
+            return WrongType(f"{self.name} {_BROKEN[code]} ({text})")
         if code in _BROKEN:
             return StoreBroken(f"{self.name} {_BROKEN[code]} ({text})")
         if code in ("READONLY", "MASTERDOWN"):
