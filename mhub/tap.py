@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
+from twisted.application.internet import TimerService
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ReactorNotRunning
@@ -26,6 +27,7 @@ from twisted.python import usage
 from twisted.python.failure import Failure
 
 from mhub import __version__, build
+from mhub.auth.guard import SWEEP_S, LoginGuard
 from mhub.auth.wiring import make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
@@ -127,6 +129,7 @@ class Broker(MultiService):
         self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
         self.hub.wake = self.net.wake
+        self._guard(settings)
         self.cluster: ClusterService | None = None
         if settings.cluster is not None:
             self.cluster = ClusterService(
@@ -160,6 +163,22 @@ class Broker(MultiService):
                 time.monotonic,
                 settings.store.retry_s,
             )
+
+    def _guard(self, settings: Settings) -> None:
+        """Bans, and what failed logins lead to."""
+        reactor = self._reactor
+        guard = LoginGuard(
+            settings.guard,
+            self.hub,
+            time.time,
+            lambda call: reactor.callLater(0.0, call),
+            self.settle,
+        )
+        self.hub.admission.guard = guard
+        self.hub.events.sinks.append(guard)
+        sweep = TimerService(SWEEP_S, guard.sweep)
+        sweep.clock = reactor
+        sweep.setServiceParent(self)
 
     def _make_store(self) -> Store:
         settings = self._settings
