@@ -12,8 +12,9 @@ password_file    users of a file
 certificate      TLS client certificates
 anonymous        those who bring no password
 redis            users in Redis
-postgresql, mysql  users in a database: how to connect; sql, what is asked and what the answer means,
-                 sql_text, the parameters of a query, sql_pool, connections in threads
+postgresql, mysql  users in a database: how to connect
+sql              ... what is asked and what the answer means; sql_text, the parameters of a query;
+                 sql_pool, connections in threads
 external         sources that ask a server: settings, and what a server may say about a user
 backend          the bounds around such a server: queue, time-out, circuit breaker
 answer_cache     its answers, remembered for a moment
