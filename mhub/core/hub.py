@@ -119,7 +119,6 @@ class Hub:
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
         self.registry = Registry()
-        self.registry.token = token
         self.registry.crashed = events.crashed
         self.admission = Admission(self)
         self.publishing = Publishing(self)
@@ -295,7 +294,7 @@ class Hub:
         self.peers = peers
         self.router.table = peers.table
         self.retained.count_for_peers()
-        self.registry.join(peers.clock, peers.forward_to_all)
+        self.registry.join(peers.clock, peers.forward_to_all, self.token)
 
     def require_peers(self) -> Peers:
         """The other nodes, for what only a node of a cluster has."""
