@@ -1,5 +1,6 @@
 """A policy as a whole; its CSV form; and what PyCasbin does, on which the refusals rest."""
 
+import re
 from pathlib import Path
 
 from casbin.persist.adapters import FileAdapter
@@ -23,6 +24,7 @@ from mhub.core.principal import Principal
 from tests.access.strategies import policies
 from tests.access.three import Fields, policy_of
 from tests.helpers.splits import steady
+from tests.packaging.tree import ROOT
 
 
 def chain(links: int, tenant: str = "*") -> list[Fields]:
@@ -140,6 +142,11 @@ class WholeTests(SynchronousTestCase):
         self.assertEqual(len(policy.rows), 2)
         self.assertRaises(KeyError, policy.changed, [], ["missing"])
 
+    def test_a_short_cut_that_goes_may_leave_a_chain_too_long(self) -> None:
+        policy = policy_of([*chain(MOST_LINKS + 1), ("g", "role:r0", "role:r5", "*")])
+        (short_cut,) = [row.id for row in policy.rows.values() if row.role == "role:r5"][1:]
+        self.assertRaises(PolicyError, policy.changed, [], [short_cut])
+
 
 class CsvTests(SynchronousTestCase):
     def test_all_refused_lines_are_named(self) -> None:
@@ -239,6 +246,13 @@ class ShippedTests(SynchronousTestCase):
             model["e"]["e"].value, "some(where (p_eft == allow)) && !some(where (p_eft == deny))"
         )
         self.assertTrue(MODEL.exists())
+
+    def test_the_rows_in_the_documentation_are_sound(self) -> None:
+        text = (ROOT / "docs" / "policy.md").read_text()
+        blocks = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
+        self.assertEqual(len(blocks), 2)
+        for block in blocks:
+            Policy(read_csv(block, "docs/policy.md"))
 
     def test_the_default_policy_is_short(self) -> None:
         """A reader understands it in a minute."""
