@@ -49,6 +49,10 @@ class Principal:
     def is_verified(self) -> bool:
         return self.user != ""
 
+    def common_name(self) -> str:
+        """Of its certificate; "" if there is none."""
+        return self.certificate.common_name if self.certificate is not None else ""
+
     def prove(self, user: str, method: str) -> None:
         """The transport knows who it is; "": it does not."""
         if user:
@@ -85,6 +89,7 @@ class Principal:
             and self.tenant == other.tenant
             and self.attributes == other.attributes
             and self.grants == other.grants
+            and self.common_name() == other.common_name()
             and self.listener == other.listener
         )
 
@@ -107,6 +112,8 @@ class Principal:
             facts["grants"] = list(self.grants)
         if self.expires_at:
             facts["expires_at"] = self.expires_at
+        if self.common_name():  # of the certificate, all that rules can be about
+            facts["common_name"] = self.common_name()
         if self.address:
             facts["address"] = self.address
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else ""
@@ -147,6 +154,9 @@ def principal_of(text: str, client_id: str, listener: str) -> Principal:
     expires_at = facts.get("expires_at")
     if isinstance(expires_at, (int, float)):
         principal.expires_at = float(expires_at)
+    common_name = _text(facts, "common_name")
+    if common_name:
+        principal.certificate = Certificate(common_name)
     attributes = facts.get("attributes")
     if isinstance(attributes, dict):
         principal.attributes = {
