@@ -447,6 +447,8 @@ class Connection(Waiter):
         deferred = self.deferred
         if deferred is not None:
             while deferred and deferred[0].free(durable):
+                if deferred[0].pid and (self.blocked or self.output_held_until):
+                    break  # a PUBLISH in `out` could not be taken back while that waits
                 first = deferred.popleft()
                 if first.tracker is not None:
                     first.tracker.waiter = None
@@ -611,6 +613,8 @@ class Connection(Waiter):
         self.unread_bytes = 0
         self._read_on(UNREAD)
         self.flush()
+        if self.deferred is not None:
+            self.release()
         if self.session is not None:
             self.session.drain_queue(self.hub.portion)
 

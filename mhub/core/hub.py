@@ -40,7 +40,7 @@ from mhub.core.retained import Retained
 from mhub.core.revocation import UNKNOWN, Revocation
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
-from mhub.core.shared import Group
+from mhub.core.shared import Group, read_share
 from mhub.core.stats import Stats
 from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing, remount
@@ -464,16 +464,27 @@ class Hub:
         elif message.retain:
             self._retain(message, route)
         if shares is not None:
-            for group in route.groups:
-                if group.full_name in shares:
-                    self._deliver_shared(message, route, group)
+            for name in shares:
+                full_name, denied_at = read_share(name)
+                for group in route.groups:
+                    if group.full_name == full_name:
+                        self._deliver_shared(message, route, group, denied_at)
 
-    def _deliver_shared(self, message: Publish, route: Route, group: Group) -> None:
+    def _deliver_shared(
+        self, message: Publish, route: Route, group: Group, denied_at: list[str]
+    ) -> None:
+        """One member gets it; else one on another node, but for those where none may."""
         chosen = group.choose(None, route.denied)
+        peers = self.peers
         if chosen is not None:
             qos = message.qos if message.qos < chosen.qos else chosen.qos
             chosen.session.deliver(message, qos, chosen)
-        elif self.peers is None or not self.peers.pass_on(message, group):
+        elif peers is None:
+            self.stats.dropped_offline += 1
+        elif route.denied is not None:
+            if not peers.pass_on_denied(message, group, denied_at):
+                self.stats.receive_denied += 1
+        elif not peers.pass_on(message, group, denied_at):
             self.stats.dropped_offline += 1
 
     def peers_refuse(self, route: Route) -> bool:
@@ -500,7 +511,7 @@ class Hub:
             chosen = group.choose(None, route.denied)
             if chosen is None:
                 if route.denied is not None and self.peers is not None:
-                    self.peers.pass_on(message, group)
+                    self.peers.pass_on_denied(message, group, [])
             else:
                 qos = message.qos if message.qos < chosen.qos else chosen.qos
                 chosen.session.deliver(message, qos, chosen)

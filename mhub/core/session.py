@@ -357,8 +357,6 @@ class Session(Subscriber):
 
     def enqueue(self, delivery: Delivery) -> None:
         """Keep a delivery for later, within the bounds."""
-        if self.rights != self.hub.rights:
-            self.distrust()  # all that waits already, and not this one
         size_bytes = delivery.size_bytes()
         if self._is_full(size_bytes) and not self._make_room(delivery, size_bytes):
             return
