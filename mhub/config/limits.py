@@ -129,11 +129,13 @@ _RATES: Final[dict[str, Key[Any]]] = {
     "max_tenant_sessions": _count("How many sessions a tenant may have, connected or not"),
     "max_user_subscriptions": _count("How many subscriptions the sessions of a user may have"),
     "max_tenant_subscriptions": _count("How many subscriptions the sessions of a tenant may have"),
-    "max_user_retained_messages": _count(
-        "At how many topics the retained message may be one that a user made"
+    "max_user_retained_messages": Key(
+        Integer(0),
+        "At how many topics there may be a retained message of which a user made the first one; 0"
+        " is any number. Beyond, a message still goes to all subscribers, but is not kept.",
     ),
-    "max_tenant_retained_messages": _count(
-        "At how many topics the retained message may be one that a tenant's users made"
+    "max_tenant_retained_messages": Key(
+        Integer(0), "The same for all users of a tenant together; 0 is any number."
     ),
     "max_topic_length": Key(
         Integer(1, 65535), "How many bytes a topic or a filter may have, as the client writes it."

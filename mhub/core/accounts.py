@@ -51,9 +51,6 @@ class Accounts:
     def __init__(self) -> None:
         self.users: dict[str, Account] = {}
         self.tenants: dict[str, Account] = {}
-        self.owners: dict[
-            str, tuple[str, str]
-        ] = {}  # topic -> user and tenant, of what is retained
 
     def user(self, name: str) -> Account | None:
         """None: there is no such user, or nobody has proved to be one."""
@@ -100,19 +97,9 @@ class Accounts:
                 account.connections += connections
                 account.subscriptions += subscriptions
 
-    # Retained messages count for whoever made the first one of a topic.
-
-    def retain(self, topic: str, principal: Principal) -> None:
-        if topic not in self.owners and (principal.user or principal.tenant):
-            self.owners[topic] = (principal.user, principal.tenant)
-            self._add_retained(principal.user, principal.tenant, 1)
-
-    def discard(self, topic: str) -> None:
-        owner = self.owners.pop(topic, None)
-        if owner is not None:
-            self._add_retained(owner[0], owner[1], -1)
-
-    def _add_retained(self, user: str, tenant: str, change: int) -> None:
+    def add_retained(self, owner: str, change: int) -> None:
+        """One more at another topic, or one less; `owner` is an owner_of()."""
+        user, _, tenant = owner.rpartition("\0")
         for accounts, name in ((self.users, user), (self.tenants, tenant)):
             account = _account(accounts, name)
             if account is not None:
@@ -179,6 +166,13 @@ class Accounts:
         for accounts in (self.users, self.tenants):
             for name in [name for name, each in accounts.items() if each.is_over(now)]:
                 del accounts[name]
+
+
+def owner_of(principal: Principal) -> str:
+    """Whose a retained message is, as one text; "": nobody's."""
+    if not principal.user and not principal.tenant:
+        return ""
+    return f"{principal.user}\0{principal.tenant}"
 
 
 def _account(accounts: dict[str, Account], name: str) -> Account | None:

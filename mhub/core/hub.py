@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mhub.core import events
-from mhub.core.accounts import Accounts
+from mhub.core.accounts import Accounts, owner_of
 from mhub.core.admission import Admission
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
@@ -644,10 +644,6 @@ class Hub:
         if message.hlc and not self.retained.newer(message):
             return  # another node knows of a later one
         self.retained.store(message)
-        if message.sender and message.payload and not self.retained.refused:
-            sender = self.sessions.get(message.sender)
-            if sender is not None:
-                self.accounts.retain(message.topic, sender.principal)
         journal = self.journal
         if message.hlc and not message.payload:
             tombstone = self.retained.put_tombstone(message, self.now)
@@ -684,6 +680,8 @@ class Hub:
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
         message.sender = session.client_id
+        if message.retain:
+            message.owner = owner_of(session.principal)
         self.stats.wills_published += 1
         self.publish(message, self.router.find(message.topic_data))
 
@@ -786,9 +784,7 @@ class Hub:
                 if name:
                     self.sessions_at[name] = self.sessions_at.get(name, 0) + change
             session.counted_at = listener
-        if listener:
-            self.count(session)
-        elif session.counted is not None:
+        if not listener and session.counted is not None:
             self.accounts.forget(session.counted)
             session.counted = None
 

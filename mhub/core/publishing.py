@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, cast
 
 from mhub.core import events
+from mhub.core.accounts import owner_of
 from mhub.core.aliases import TopicAliases
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
@@ -78,6 +79,7 @@ class Publishing:
             retains = message.retain
             if retains:
                 hub.retained.refused = False
+                message.owner = owner_of(connection.principal)
                 if message.payload and hub.retained_quota_reached(connection, message.topic):
                     message.retain = False  # on all nodes
                     hub.retained.refused = True

@@ -49,6 +49,10 @@ class Retained(ReplicatedMap):
         else:
             self.size_bytes += _size(message) - (_size(old) if old is not None else 0)
         if old is not None:
+            message.owner = old.owner  # it counts for whoever made the first one of its topic
+        elif message.owner and self.accounts is not None:
+            self.accounts.add_retained(message.owner, 1)
+        if old is not None:
             self._count(old)
             if old.expires_at:
                 self.expiring.pop(old.topic, None)
@@ -68,8 +72,8 @@ class Retained(ReplicatedMap):
 
     def discard(self, message: Publish) -> None:
         self.tree.remove(message.topic)
-        if self.accounts is not None:
-            self.accounts.discard(message.topic)
+        if message.owner and self.accounts is not None:
+            self.accounts.add_retained(message.owner, -1)
         self._count(message)
         if reserved(message.topic):
             self.own -= 1

@@ -4,8 +4,14 @@ from typing import Any
 from unittest import TestCase
 
 from mhub.core import events
+from mhub.core.channel_records import read_record, record_of
 from mhub.core.principal import Principal
+from mhub.core.records import message as record_of_message
+from mhub.core.records import publish_of
+from mhub.store.jsonl import _message, _show_message
 from mhub.wire import reasons
+from mhub.wire.publish import Publish
+from tests.core.test_journal import DiskCase
 from tests.core.test_throttle import Trusting
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -76,7 +82,7 @@ class CountTests(Case):
         self.client("d", "bob").publish("r", b"", retain=True)
         self.hub.sessions["d"].connection.lost("")  # type: ignore[union-attr]
         self.world.wait(60)
-        self.assertEqual((self.hub.accounts.users, self.hub.accounts.owners), ({}, {}))
+        self.assertEqual(self.hub.accounts.users, {})
 
     def test_anonymous_clients_have_no_account(self) -> None:
         self.hub.admission.authenticator = None
@@ -194,6 +200,74 @@ class SubscriptionTests(Case):
         client.subscribe("a")
         client.subscribe("b")
         self.assertEqual(client.connection.limited, {events.SUBSCRIPTIONS: 1})
+
+
+class StoredTests(DiskCase):
+    def test_after_a_restart_the_numbers_are_the_same(self) -> None:
+        self.world.hub.admission.authenticator = Trusting()
+        client = self.join("c", username="acme/alice")
+        client.send(p.subscribe(1, ("a", 1)))
+        for n in range(3):
+            client.publish(f"r/{n}", b"x", retain=True)
+        client.publish("r/0", b"", retain=True)
+        self.disk.settle()
+        self.crash()
+        for found in (
+            self.world.hub.accounts.users["alice"],
+            self.world.hub.accounts.tenants["acme"],
+        ):
+            self.assertEqual(
+                (found.connections, found.sessions, found.subscriptions, found.retained),
+                (0, 1, 1, 2),
+            )
+
+
+class OwnerTests(TestCase):
+    """Whose a retained message is goes where it goes: to the store, an export, other nodes."""
+
+    def setUp(self) -> None:
+        self.message = Publish(b"t", b"x", 1, True)
+        self.message.topic = "t"
+        self.message.topic_field = b"\0\1t"
+
+    def test_to_the_store_and_back(self) -> None:
+        for owner in ("", "alice\0", "älice\0acme", "x" * 70_000 + "\0"):
+            for hlc in (0, 1 << 60):
+                self.message.owner = owner
+                self.message.hlc = hlc
+                body = record_of_message(self.message, 5.0)
+                found = publish_of(body, 5.0)
+                self.assertEqual(
+                    (found.owner, found.hlc, found.topic, found.payload), (owner, hlc, "t", b"x")
+                )
+
+    def test_what_is_cut_off(self) -> None:
+        self.message.owner = "alice\0acme"
+        body = record_of_message(self.message, 0.0)
+        for size in range(len(body) - 1):
+            try:
+                publish_of(body[:size], 0.0)
+            except ValueError:
+                pass
+
+    def test_in_an_export(self) -> None:
+        self.message.owner = "alice\0acme"
+        body = record_of_message(self.message, 0.0)
+        shown = _show_message(body)
+        assert isinstance(shown, dict)
+        self.assertEqual(shown["owner"], "alice\0acme")
+        self.assertEqual(_message(shown), body)
+
+    def test_to_another_node(self) -> None:
+        self.message.hlc = 77
+        for owner in ("", "alice\0acme"):
+            self.message.owner = owner
+            data = record_of(self.message, True, ["$share/g/t"], 0.0) + b"rest"
+            found, plain, shares, end = read_record(data, 0, 0.0)
+            self.assertEqual(
+                (found.owner, found.hlc, plain, shares), (owner, 77, True, ["$share/g/t"])
+            )
+            self.assertEqual(data[end:], b"rest")
 
 
 class RetainedTests(Case):
