@@ -69,12 +69,12 @@ class ExampleTests(TestCase):
     def test_snippets_in_the_documentation(self) -> None:
         """The TOML in the documentation loads as well."""
         count = 0
-        for page in ("configuration.md", "authentication.md", "cluster.md"):
+        for page in ("configuration.md", "authentication.md", "cluster.md", "limits.md"):
             for snippet in re.findall(r"```toml\n(.*?)```", (DOCS / page).read_text("utf-8"), re.S):
                 self._make_files(snippet)
                 parse(snippet, str(self.folder / page))
                 count += 1
-        self.assertEqual(count, 7)
+        self.assertEqual(count, 8)
 
     def _make_files(self, text: str) -> None:
         authority = Authority("Example CA")
