@@ -11,6 +11,8 @@ postgresql, mysql   users in a database: how to connect
 sql        ... what is asked and what the answer means
 sql_text   ... the parameters of a query
 sql_pool   ... connections in threads, which can be cut
+http       a web service that is asked about clients
+http_client  ... its requests: no redirects, no cookies, answers of bounded length
 answer_cache  answers of such a server that are remembered for a moment
 saslprep   names and passwords in the one form in which they are compared
 """

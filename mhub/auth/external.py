@@ -122,8 +122,11 @@ class ExternalSource:
         raise NotImplementedError
 
     def check(self, claim: Claim) -> "Answer | Deferred[Answer]":
-        if not self.name_of(claim) or (self.takes_passwords and claim.password is None):
+        name = self.name_of(claim)
+        if not name or (self.takes_passwords and claim.password is None):
             return not_mine()
+        if not is_name(name):
+            return no("there are control characters in the name")
         try:
             key = self._key(claim)
         except UnusableClaim as problem:
@@ -173,8 +176,10 @@ class ExternalSource:
         """Yes, with all that the server says; `others`: unknown fields are attributes."""
         settings = self.settings
         user = found.get("user") or self.name_of(claim)
-        if not isinstance(user, str) or not user.isprintable():
-            raise Malformed("the user's name is not printable text")
+        if isinstance(user, bytes):
+            user = _text(user, "user")
+        if not isinstance(user, str) or not is_name(user):
+            raise Malformed("the user's name is not text, or has control characters in it")
         identity = Identity(user, self.kind)
         roles = [*settings.roles, *_list(found.get("roles"), "roles")]
         if settings.superuser_role and any(
@@ -210,6 +215,13 @@ class ExternalSource:
             answer = no(str(problem))
         self.cache.put(key, answer, generation)
         return answer
+
+
+def is_name(text: str) -> bool:
+    """Whether a text can be a name: control characters could end a line of a log or a header."""
+    return not any(
+        sign < " " or "\x7f" <= sign <= "\x9f" or sign in "\u2028\u2029" for sign in text
+    )
 
 
 def grants_of(value: object) -> tuple[str, ...]:
