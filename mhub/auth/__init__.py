@@ -1,5 +1,34 @@
 """Who a client is.
 
+    CONNECT, AUTH -> chain -> sources, in the order of the configuration -> yes, no, ... -> Step
+
+contract         what an authenticator is: Source, Answer, the plugin interface
+chain            asks the sources of a listener one after the other; what holds for all of them
+plugins          where the types of `[[auth]]` come from
+wiring           from the settings to the chain
+
+registry_source  users of the registry
+password_file    users of a file
+certificate      TLS client certificates
+anonymous        those who bring no password
+redis            users in Redis
+external         sources that ask a server: settings, and what a server may say about a user
+backend          the bounds around such a server: queue, time-out, circuit breaker
+answer_cache     its answers, remembered for a moment
+facts            what is known of a client, by names, for queries, keys and requests
+grants           rules for one client alone, from the access lists of others
+
+guard            who is kept out: bans, lock-outs after failed logins, flapping clients
+bans             the bans, and whom they hit
+counters         how often something happened lately, in bounded memory
+addresses        addresses of clients, and networks
+
+lookup           how a client is found in a list of users
+passwords        checking and hashing, in threads of their own
+hashes           the forms of hashes that are read, and the one that is written
+scram            the server's side of SCRAM-SHA-256, for MQTT 5.0's enhanced authentication
+users            the file with users: read, checked, edited
+saslprep         names and passwords in the one form in which they are compared
 scram      the server's side of SCRAM-SHA-256, for MQTT 5.0's enhanced authentication
 users      the file with SCRAM users: read, checked, edited
 backend    the bounds around a server that is asked about clients: queue, time-out, circuit breaker

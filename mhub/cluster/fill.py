@@ -19,7 +19,7 @@ from mhub.cluster.frames import pack
 from mhub.cluster.member import Member
 from mhub.cluster.said import Said
 from mhub.core.channel_records import read_record, record_of
-from mhub.core.retained import bucket_of
+from mhub.core.replicated import bucket_of
 from mhub.wire.publish import Publish
 
 if TYPE_CHECKING:

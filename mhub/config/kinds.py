@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
+from mhub.auth.addresses import parse_network, show_network
 from mhub.config.lines import join
 from mhub.config.problems import Report, Wrong, describe, nearest
 from mhub.config.units import parse_duration, parse_size, show_duration, show_size
@@ -251,6 +252,21 @@ class Host(Kind[str]):
         elif re.fullmatch(r"\[.+\]:\d+|[^:]+:\d+", value):
             hint = "the port has its own key, `port`"
         raise Wrong(self.expected, hint)
+
+
+class Network(Kind[str]):
+    """An address, or a network of them."""
+
+    name = 'address or network, `"192.0.2.0/24"`'
+    expected = 'an IP address, or a network such as "192.0.2.0/24" or "2001:db8::/32"'
+
+    def read(self, value: object, place: Place) -> str:
+        if not isinstance(value, str):
+            raise Wrong(self.expected)
+        try:
+            return show_network(parse_network(value))
+        except ValueError as error:
+            raise Wrong(self.expected, str(error)) from None
 
 
 class HostPort(Kind[str]):

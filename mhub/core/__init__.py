@@ -7,6 +7,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     ports       what the core needs from the world: outlets, the journal writer, the cluster
     principal   who a connection is: what it has proved, what it only says
     authentication  what an authenticator is asked and may answer, at once or later
+    guard       who is kept out: what it is asked at a CONNECT
     authorization   what is asked about a principal before it may do something
     namespace   the topics that a client sees: those below its mount point
     events      what happens, as one stream for any number of sinks; never per message
@@ -22,6 +23,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     outgoing    what waits for it: a bounded queue, of which a part may be paged out
     replay      retained messages for its new subscriptions
     redistribution  what a member of a shared group leaves undone goes to the others
+    revocation  rights that change: the invariants, and sessions that are reviewed
     storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
     partial     packets of which only a part has come, of all connections together
@@ -30,7 +32,10 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     admission   CONNECT, AUTH: who it is, which session, what the CONNACK says
     publishing  PUBLISH, PUBREL: the way of a message in
     subscribing SUBSCRIBE, UNSUBSCRIBE
+    replicated  a map that all nodes have: newest wins, tombstones, digests
     retained    retained messages
+    registry    users, roles, rules, bans: the table that the nodes of a cluster agree on
+    floors      how far each node has taken it, and so which deletions may be forgotten
     fields      the fields of a record, written down once
     records     what a store keeps, as records and batches of changes
     codec       records as bytes, for what carries them to another node

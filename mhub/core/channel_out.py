@@ -120,6 +120,10 @@ class OutgoingChannel:
         else:
             self._put(Entry(0, message, plain, shares), self.peer.responds())
 
+    def put_in_any_case(self, message: Publish) -> None:
+        """A message that no bound holds back, as it is for the node itself."""
+        self._put(Entry(0, message, False, None), self.peer.responds())
+
     def put_control(self, client_id: str, body: bytes) -> None:
         """A control record, which no bound holds back, and which outlives this process."""
         entry = Entry(0, Publish(client_id.encode("utf-8"), body, 1, False), False, None)

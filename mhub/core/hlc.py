@@ -32,6 +32,10 @@ class Clock:
         self.last = self.mark
         self.reserved = 0  # as the store has it
 
+    def at(self, now: float) -> int:
+        """The time as a timestamp, which is nobody's."""
+        return max(int((now + self.offset_s) * UNITS) << MARK_BITS, self.last)
+
     def timestamp(self, now: float) -> int:
         """A timestamp that is higher than all so far."""
         wall = int((now + self.offset_s) * UNITS) << MARK_BITS | self.mark

@@ -81,6 +81,8 @@ class DeferredFrame:
         self.payload = payload  # of a large message, behind its head
         self.after = after  # the number of a batch
         self.tracker = tracker
+        self.pid = 0  # of a PUBLISH
+        self.unchecked = False  # rights have changed since: whether a PUBLISH may leave is asked
 
     def free(self, durable: int) -> bool:
         return self.after <= durable and (self.tracker is None or self.tracker.free(durable))
@@ -320,6 +322,12 @@ class Journal:
         tracker = tracker_of(message)
         tracker.batch = self.batch.number
         tracker.unsettled += 1  # which nothing but the store settles
+
+    def put_entry(self, message: Publish) -> None:
+        """An entry of the registry changed, or was deleted."""
+        body = records.message(message, self.clock_offset_s)
+        self.batch.retained[message.topic] = body
+        self._grow(len(body))
 
     def forget_retained(self, topic: str) -> None:
         self.batch.retained[topic] = b""

@@ -236,6 +236,15 @@ class Peers:
                 if peer.up and peer not in others:
                     peer.outgoing.put(message, False, None)
 
+    def forward_to_all(self, message: Publish) -> None:
+        """Send what every node has to know, whatever the bounds of its channel are.
+
+        Those without a link ask for it when they are back.
+        """
+        for peer in self.all:
+            if peer.up:
+                peer.outgoing.put_in_any_case(message)
+
     def _shares(self, route: Route) -> dict[RemoteNode, list[str]]:
         """The groups whose turn is a peer's; the others choose among their members here."""
         chosen: dict[RemoteNode, list[str]] = {}

@@ -13,6 +13,8 @@ from mhub.core.outgoing import OutgoingQueue
 from mhub.core.peers import ENDED, Peers
 from mhub.core.principal import principal_of
 from mhub.core.records import Contents, StoredSession, publish_of
+from mhub.core.registry import NOTE as REGISTRY
+from mhub.core.registry import PREFIX
 from mhub.core.session import STATE_LOST, Session, Will
 from mhub.core.table import FILTER, SHARE
 
@@ -61,21 +63,34 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.router.add(subscription)
         _messages(session, stored, journal.clock_offset_s)
         _deadlines(hub, session, stored, journal)
+        hub.review_if_stale(session)
         if session.shares:
             hub.storage.refill(session)  # so that others of its groups can take over
+    _recall_registry_note(hub, contents.notes.get(REGISTRY, ""))
     for body in contents.retained:
         try:
             message = publish_of(body, journal.clock_offset_s)
         except ValueError as error:
             hub.events.crashed("a stored retained message", error)
             continue
-        if message.payload:
+        if message.topic.startswith(PREFIX):
+            hub.registry.recall(message)
+        elif message.payload:
             hub.retained.store(message)
         elif hub.peers is not None:
             hub.retained.recall_tombstone(message)
     if hub.peers is not None:
         hub.peers.notes = contents.notes
         hub.peers.clock.saw(hub.retained.last_hlc())
+    hub.registry.restored()
+
+
+def _recall_registry_note(hub: Hub, text: str) -> None:
+    if text:
+        try:
+            hub.registry.recall_note(text)
+        except ValueError as error:
+            hub.events.crashed("what the store notes of the registry", error)
 
 
 def _put(hub: Hub, session: Session) -> None:

@@ -3,21 +3,16 @@
 The bounds are for what clients publish: the broker's own messages under $SYS do not count.
 """
 
-from typing import Final
-from zlib import crc32
-
+from mhub.core.replicated import ReplicatedMap
 from mhub.core.stats import Stats
 from mhub.core.tree import TopicTree
 from mhub.wire.publish import Publish
 from mhub.wire.topics import has_wildcard, reserved
 
-BUCKETS: Final = 256
-ODD: Final = 0x9E3779B97F4A7C15
-MASK: Final = (1 << 56) - 1
 
-
-class Retained:
+class Retained(ReplicatedMap):
     def __init__(self, stats: Stats, max_messages: int, max_bytes: int) -> None:
+        super().__init__()
         self.stats = stats
         self.max_messages = max_messages  # 0: any number
         self.max_bytes = max_bytes  # 0: any number
@@ -26,11 +21,7 @@ class Retained:
         self.refused = False  # the last message that was to be stored was not, for a bound
         self.tree: TopicTree[Publish] = TopicTree()
         self.expiring: dict[str, Publish] = {}
-        # In a cluster: what was erased and when, and for each bucket of topics a digest of what is
-        # there, by which two nodes see where they differ.
-        self.tombstones: dict[str, Publish] = {}
-        self.tombstone_s = 86_400.0
-        self.digests: list[int] | None = None
+        self.tombstone_s = 86_400.0  # how long it is remembered in a cluster what was erased
 
     def __len__(self) -> int:
         return self.tree.size
@@ -111,14 +102,11 @@ class Retained:
 
     # In a cluster
 
-    def newer(self, message: Publish) -> bool:
-        """Whether a message comes after what is known of its topic."""
-        known = self.tree.get(message.topic)
-        if known is None:
-            known = self.tombstones.get(message.topic)
-        if known is None or message.hlc > known.hlc:
-            return True
-        return message.hlc == known.hlc and message.payload > known.payload
+    def value_of(self, topic: str) -> Publish | None:
+        return self.tree.get(topic)
+
+    def values(self) -> list[Publish]:
+        return self.tree.values()
 
     def put_tombstone(self, message: Publish, now: float) -> Publish:
         """Remember that a topic was erased."""
@@ -131,41 +119,6 @@ class Retained:
         self.tombstones[tombstone.topic] = tombstone
         self._count(tombstone)
         return tombstone
-
-    def recall_tombstone(self, tombstone: Publish) -> None:
-        """What was erased, as the store remembers it."""
-        self.tombstones[tombstone.topic] = tombstone
-        self._count(tombstone)
-
-    def last_hlc(self) -> int:
-        return max([message.hlc for message in self.known()], default=0)
-
-    def _drop_tombstone(self, topic: str) -> None:
-        tombstone = self.tombstones.pop(topic, None) if self.tombstones else None
-        if tombstone is not None:
-            self._count(tombstone)
-
-    def count_for_peers(self) -> None:
-        """From now on, keep the digests."""
-        self.digests = [0] * BUCKETS
-        for message in self.known():
-            self._count(message)
-
-    def _count(self, message: Publish) -> None:
-        """A message into its bucket's digest, or out of it."""
-        digests = self.digests
-        if digests is not None and message.hlc:
-            digests[bucket_of(message.topic_data)] ^= (
-                message.hlc * ODD + crc32(message.topic_data)
-            ) & MASK
-
-    def known(self) -> list[Publish]:
-        """All that the cluster has to agree on: messages, and what was erased."""
-        return [m for m in self.tree.values() if m.hlc] + list(self.tombstones.values())
-
-
-def bucket_of(topic_data: bytes) -> int:
-    return crc32(topic_data) % BUCKETS
 
 
 def _size(message: Publish) -> int:

@@ -67,6 +67,7 @@ class Storage:
         assert batch is not None
         journal.under_way = None
         self.hub.durable = batch.number
+        self.hub.registry.durable = batch.number
         for message in batch.messages:
             message.body = b""  # the store has it
         for record in batch.deliveries:
@@ -156,6 +157,7 @@ class Storage:
             found = self.revive(session, row, clock_offset_s)
             if found is not None:
                 queue.append(found, found.size_bytes())
+        queue.unchecked = queue.at_hand  # they may have been stored under other rights
         session.end_queue()
 
     def revive(self, session: "Session", row: Row, clock_offset_s: float) -> Delivery | None:

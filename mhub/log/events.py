@@ -61,9 +61,13 @@ class EventLog:
             events.DENIED: (LogLevel.info, _denied),
             events.DROPPED: (LogLevel.info, _dropped),
             events.LIMITED: (LogLevel.warn, _limited),
+            events.LOCKED_OUT: (LogLevel.warn, _locked_out),
+            events.FLAPPING: (LogLevel.warn, _flapping),
             events.NODE: (LogLevel.info, _node),
             events.STORE_FAILED: (LogLevel.error, _store_failed),
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
+            events.SOURCE_FAILED: (LogLevel.error, _source_failed),
+            events.SOURCE_RECOVERED: (LogLevel.info, _source_recovered),
         }
 
     def emit(self, event: Event) -> None:
@@ -168,9 +172,13 @@ def _session_expired(event: Event) -> str:
 def _denied(event: Event) -> str:
     who = _quoted(event.client_id) if event.client_id else "other clients"
     what = f"{event.cause} {_quoted(event.topic)}" if event.topic else event.cause
+    rule = f" ({event.rule})" if event.rule else ""
     if event.is_first:
-        return f"{who} may not {what}: {reasons.name(event.reason)}"
-    return f"{who}: {event.count} more requests to {event.cause} denied"
+        text = f"; {event.text}" if event.text else ""
+        return f"{who} may not {what}: {reasons.name(event.reason)}{rule}{text}"
+    if event.cause == "receive":
+        return f"{who}: {event.count} more topics or messages denied{rule}"
+    return f"{who}: {event.count} more requests to {event.cause} denied{rule}"
 
 
 def _dropped(event: Event) -> str:
@@ -195,6 +203,20 @@ def _limited(event: Event) -> str:
     return f"publishers were refused because of the limit {event.cause}{node}, {event.count} times"
 
 
+def _locked_out(event: Event) -> str:
+    return (
+        f"{_brief(event.text)} locked out for {event.duration_s:.0f} s after {event.count} failed"
+        f" logins, the last one from {event.address} on {event.listener}"
+    )
+
+
+def _flapping(event: Event) -> str:
+    return (
+        f"{_quoted(event.client_id)} from {event.address} connects again and again: {event.count}"
+        f" times, banned for {event.duration_s:.0f} s"
+    )
+
+
 def _node(event: Event) -> str:
     state = "has left" if event.cause == "left" else f"is {event.cause}"
     return f"node {event.node} {state}" + (f": {event.text}" if event.text else "")
@@ -213,3 +235,11 @@ def _store_failed(event: Event) -> str:
 
 def _store_recovered(event: Event) -> str:
     return f"the store recovered after {event.duration_s:.0f} s"
+
+
+def _source_failed(event: Event) -> str:
+    return f"the authenticator {event.cause} cannot tell who clients are: {_brief(event.text)}"
+
+
+def _source_recovered(event: Event) -> str:
+    return f"the authenticator {event.cause} works again"

@@ -7,7 +7,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub.cluster.fill import AT_ONCE, PART_BYTES
 from mhub.cluster.frames import DIGESTS, FILLED, HAVE, PUBLISHES, RETAINED, TABLE
 from mhub.core.channel_records import read_record, record_of
-from mhub.core.retained import BUCKETS, bucket_of
+from mhub.core.replicated import BUCKETS, bucket_of
 from mhub.wire.publish import Publish, topic_field
 from tests.cluster.far import Here
 from tests.cluster.simulation import Simulation

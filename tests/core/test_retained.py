@@ -5,7 +5,8 @@ from unittest import TestCase
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mhub.core.retained import BUCKETS, Retained
+from mhub.core.replicated import BUCKETS
+from mhub.core.retained import Retained
 from mhub.core.stats import Stats
 from mhub.wire.publish import Publish
 from mhub.wire.topics import matches

@@ -132,6 +132,7 @@ class DependencyTests(SynchronousTestCase):
         "OpenSSL": "twisted",
         "cryptography": "twisted",
         "service_identity": "twisted",
+        "casbin": "pycasbin",
         "werkzeug": "klein",
     }
 
