@@ -28,7 +28,7 @@ from twisted.internet.defer import Deferred
 
 from mhub.auth.backend import plain
 from mhub.auth.contract import Answer, Context, Source, no, not_mine
-from mhub.auth.external import ExternalSettings, ExternalSource, Malformed
+from mhub.auth.external import ExternalSettings, ExternalSource, Malformed, missing_facts
 from mhub.auth.facts import SHORT, Template, facts_of
 from mhub.auth.grants import grant
 from mhub.config.kinds import Boolean, Choice, FilePath, Integer, Place, Size, Text, Texts
@@ -123,10 +123,8 @@ def check(settings: Settings, place: Place) -> None:
             if table == "headers" and (not _TOKEN.fullmatch(name) or not value.isprintable()):
                 place.at(table).at(name).wrong("is not a header of HTTP")
     names += _names(settings.url, place.at("url"), report=False)
-    if settings.identify_by not in names:
-        place.at("fields").wrong(
-            f"needs %{{{settings.identify_by}}}, which says who the client is (identify_by)"
-        )
+    for name in missing_facts(settings.identify_by, names):
+        place.at("fields").wrong(f"needs %{{{name}}}, which says who the client is (identify_by)")
     if settings.acl_topics and not settings.acl_url:
         place.at("acl_topics").wrong("needs acl_url")
     if settings.acl_url and not settings.acl_topics:

@@ -92,7 +92,10 @@ class DatabaseServer:
 
     def go_on(self) -> None:
         for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass  # one of a connection that is gone
 
     def remove(self) -> None:
         atexit.unregister(self.remove)
@@ -172,13 +175,19 @@ class MariaServer(DatabaseServer):
         self._prepare(
             *(install, "--no-defaults", f"--datadir={self.data}", "--skip-test-db"),
             *("--auth-root-authentication-method=normal", "--skip-name-resolve"),
+            f"--tmpdir={self.directory}",  # others delete what looks like theirs in a shared one
         )
 
     def command(self) -> list[str]:
         return [
             *(self._binary, "--no-defaults", f"--datadir={self.data}", f"--port={self.port}"),
             *("--bind-address=127.0.0.1", f"--socket={self.directory}/mysql.sock"),
-            *(f"--pid-file={self.directory}/pid", "--skip-name-resolve", "--skip-log-bin"),
+            *(
+                f"--tmpdir={self.directory}",
+                f"--pid-file={self.directory}/pid",
+                "--skip-name-resolve",
+                "--skip-log-bin",
+            ),
             *("--innodb-flush-log-at-trx-commit=2", *self.options),
         ]
 
