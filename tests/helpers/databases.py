@@ -97,6 +97,12 @@ class DatabaseServer:
             except ProcessLookupError:
                 pass  # one of a connection that is gone
 
+    def restore(self) -> None:
+        """Let it run again, whatever was done to it."""
+        if self._process is None:
+            self.start()
+        self.go_on()
+
     def remove(self) -> None:
         atexit.unregister(self.remove)
         if self._process is not None:
@@ -175,20 +181,16 @@ class MariaServer(DatabaseServer):
         self._prepare(
             *(install, "--no-defaults", f"--datadir={self.data}", "--skip-test-db"),
             *("--auth-root-authentication-method=normal", "--skip-name-resolve"),
-            f"--tmpdir={self.directory}",  # others delete what looks like theirs in a shared one
+            # A server that starts removes the temporary tables that others have in the same place.
+            f"--tmpdir={self.directory}",
         )
 
     def command(self) -> list[str]:
         return [
             *(self._binary, "--no-defaults", f"--datadir={self.data}", f"--port={self.port}"),
             *("--bind-address=127.0.0.1", f"--socket={self.directory}/mysql.sock"),
-            *(
-                f"--tmpdir={self.directory}",
-                f"--pid-file={self.directory}/pid",
-                "--skip-name-resolve",
-                "--skip-log-bin",
-            ),
-            *("--innodb-flush-log-at-trx-commit=2", *self.options),
+            *(f"--pid-file={self.directory}/pid", "--skip-name-resolve", "--skip-log-bin"),
+            *("--innodb-flush-log-at-trx-commit=2", f"--tmpdir={self.directory}", *self.options),
         ]
 
     def connect(self) -> Any:
