@@ -525,28 +525,28 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.authentication_failures,
         ),
         Metric(
-            "authentication/answers",
+            "authentication/backends/answers",
             COUNTER,
             "answers",
             "answers of the servers that are asked about clients",
             lambda hub: hub.stats.auth_backend_answers,
         ),
         Metric(
-            "authentication/failures",
+            "authentication/backends/failures",
             COUNTER,
             "failures",
             "questions to these servers that failed, or took longer than `timeout_s`",
             lambda hub: hub.stats.auth_backend_failures,
         ),
         Metric(
-            "authentication/timeouts",
+            "authentication/backends/timeouts",
             COUNTER,
             "clients",
             "clients refused because none of these servers answered within `timeout_s`",
             lambda hub: hub.stats.auth_backend_timeouts,
         ),
         Metric(
-            "authentication/rejected",
+            "authentication/backends/rejected",
             COUNTER,
             "clients",
             "clients refused without a question, as a server did not answer"
@@ -554,7 +554,7 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.auth_backend_rejected,
         ),
         Metric(
-            "authentication/cached",
+            "authentication/backends/cached",
             COUNTER,
             "clients",
             "clients for whom an answer was remembered",
