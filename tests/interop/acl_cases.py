@@ -422,3 +422,21 @@ topic read for/bob
         """,
     ),
 )
+
+DIFFERENCES = _scenario(
+    "what mhub decides otherwise, on purpose; here is what Mosquitto says",
+    """\
+pattern readwrite own/%c/#
+pattern readwrite mine/%u/#
+pattern read news/#
+""",
+    """
+    // A value with a slash would be more than the level that the placeholder stands for.
+    alice  a/b    publish  own/a/b/x      yes
+    a/b    c1     publish  mine/a/b/x     yes
+    // Who has wildcards in a name gets nothing by any pattern there, also by one without names.
+    alice  a+b    receive  news/today     no
+    alice  a#     publish  mine/alice/x   no
+    al+ce  c1     publish  own/c1/x       no
+    """,
+)
