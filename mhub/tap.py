@@ -28,7 +28,7 @@ from twisted.python.failure import Failure
 
 from mhub import __version__, build
 from mhub.auth.guard import SWEEP_S, LoginGuard
-from mhub.auth.scram import METHOD, ScramMethod
+from mhub.auth.wiring import make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
@@ -119,8 +119,12 @@ class Broker(MultiService):
             lambda: secrets.token_hex(10),
             time.monotonic(),
         )
-        if settings.auth.scram is not None:
-            self.hub.admission.methods[METHOD] = ScramMethod(settings.auth.scram.users_file)
+        self.hub.unix_time = time.time
+        self.passwords = make_passwords(settings.passwords, self.hub, reactor)
+        self.chain = make_chain(settings, self.hub, self.passwords, reactor, time.monotonic)
+        if self.chain is not None:
+            self.hub.admission.authenticator = self.chain
+            self.hub.admission.methods.update(self.chain.methods)
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
@@ -275,6 +279,8 @@ class Broker(MultiService):
         # Messages are in no cycles, but make Python look for some: with its own 700 that is 6 % of
         # the CPU of a node whose messages wait for another one.
         gc.set_threshold(10_000, 20, 50)
+        if self.chain is not None:
+            self.chain.start()
         self.net.open()
 
     def _not_opened(self, failure: Failure) -> None:
@@ -320,6 +326,9 @@ class Broker(MultiService):
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
         await super().stopService()
+        if self.chain is not None:
+            await self.chain.stop()
+        self.passwords.stop()
         if self.failovers is not None:
             await self.failovers.stop()
         if self.cluster is not None:
@@ -368,6 +377,8 @@ class Broker(MultiService):
         self.destination.reopen()
         self._settings = reread(self._settings, self._file)
         self.net.reload_certificates(self._settings.listeners)
+        if self.chain is not None:
+            self.chain.reload()
         if self.cluster is not None:
             self.cluster.reload_certificates()
 

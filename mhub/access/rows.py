@@ -213,7 +213,7 @@ def field_problem(field: str) -> str:
             return f"write %{ord(char):02X} for {char}, which has a meaning in Casbin's CSV"
         if char < " " or char == "\x7f" or (char != " " and char.isspace()):
             return "control characters and white space other than a space cannot be written here"
-        if "\ud800" <= char <= "\udfff":
+        if 0xD800 <= ord(char) <= 0xDFFF:
             return "half a surrogate pair is no character"
     return ""
 

@@ -23,6 +23,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     outgoing    what waits for it: a bounded queue, of which a part may be paged out
     replay      retained messages for its new subscriptions
     redistribution  what a member of a shared group leaves undone goes to the others
+    revocation  rights that change: the invariants, and sessions that are reviewed
     storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
     partial     packets of which only a part has come, of all connections together

@@ -38,7 +38,7 @@ from mhub.core.connection import (
 from mhub.core.guard import Guard, Refusal
 from mhub.core.limits import Limits
 from mhub.core.principal import Identity
-from mhub.core.session import STATE_LOST, Will
+from mhub.core.session import STATE_LOST, Will, describe_withdrawn
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
@@ -85,6 +85,7 @@ class Admission:
         self.hub = hub
         self.authenticator: Authenticator | None = None
         self.methods: dict[str, Method] = {}  # of enhanced authentication, by their names
+        self.waiting: dict[Connection, bool] = {}  # known, and their session is to come
         self.guard: Guard | None = None
 
     def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
@@ -165,7 +166,9 @@ class Admission:
         will.topic_field = topic_field(will.topic_data)
         reason = self.hub.may_leave_will(connection.principal, will)
         if reason:
-            self.hub.events.denied(connection, events.WILL, will.topic, reason)
+            self.hub.events.denied(
+                connection, events.WILL, will.topic, reason, will.qos, will.retain
+            )
             raise ProtocolFault(reason, f"not authorized to leave a will at {name!r}")
 
     # Authentication
@@ -292,6 +295,36 @@ class Admission:
             raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as another user")
         connection.principal = before.identified(identity)
         self.hub.set_principal(session, connection.principal)
+        self._set_expiry(connection)
+        self.hub.wheel.arm(connection, connection.deadline())
+
+    def _set_expiry(self, connection: Connection) -> None:
+        """How long the connection may last, by what its client has proved; ProtocolFault: no time.
+
+        Identities tell it as time of day, which the hub's clock knows nothing of.
+        """
+        expires_at = connection.principal.expires_at
+        connection.expires_at = 0.0
+        if expires_at:
+            unix_time = self.hub.unix_time
+            left_s = expires_at - (self.hub.now if unix_time is None else unix_time())
+            if left_s <= 0:
+                raise ProtocolFault(reasons.NOT_AUTHORIZED, "the authentication has expired")
+            connection.expires_at = self.hub.now + left_s
+
+    def check_connect(self, connection: Connection) -> None:
+        """Whether a client may connect, once it is known who it is."""
+        hub = self.hub
+        authorizer = hub.authorizer
+        if authorizer is None:
+            return
+        connection.rights = hub.rights
+        principal = connection.principal
+        reason = authorizer.connect(principal)
+        if reason:
+            hub.stats.connect_denied += 1
+            hub.events.denied(connection, events.CONNECT, principal.client_id, reason)
+            raise ProtocolFault(reason, f"not authorized to connect as {principal.client_id!r}")
 
     # The answer
 
@@ -313,6 +346,8 @@ class Admission:
         principal.client_id = client_id
         if self.guard is not None and self._kept_out(connection, self.guard.admitted(principal)):
             return
+        self.check_connect(connection)
+        self._set_expiry(connection)
         hub.check_session_limit(connection, client_id)
         self._check_will(connection, packet)
         keepalive_s = _granted_keepalive_s(packet, allowed)
@@ -328,7 +363,11 @@ class Admission:
                 )
         connection.welcome = Welcome(packet, expiry_s, answer)
         peers = hub.peers
-        if peers is None or not peers.table.sessions or not peers.neighbours.claim(connection):
+        if peers is None or not peers.table.sessions:
+            self.welcome(connection)
+            return
+        self.waiting[connection] = True
+        if not peers.neighbours.claim(connection):
             self.welcome(connection)
 
     def welcome(self, connection: Connection) -> None:
@@ -338,6 +377,8 @@ class Admission:
         welcome = connection.welcome
         assert welcome is not None
         connection.welcome = None
+        if self.waiting:
+            self.waiting.pop(connection, None)
         packet = welcome.packet
         given = packet.properties
         expiry_s = welcome.expiry_s
@@ -374,7 +415,11 @@ class Admission:
             # MQTT 3.1 has no Session Present.
             connection.write(encode.connack_v3(present and packet.version != V31, 0))
         else:
-            connection.write(encode.connack_v5(present, 0, welcome.answer))
+            answer = welcome.answer
+            if present and session.withdrawn is not None:
+                answer = self._with_withdrawn(connection, answer, session.withdrawn)
+            connection.write(encode.connack_v5(present, 0, answer))
+        session.withdrawn = None
         hub.events.connected(connection, present)
         session.resume(connection)
         session.drain_queue(hub.portion)
@@ -386,6 +431,15 @@ class Admission:
                 refusal = self.guard.admitted(connection.principal)
                 if refusal is not None:
                     hub.dismiss(connection, refusal.reason, refusal.told)
+
+    def _with_withdrawn(self, connection: Connection, answer: bytes, withdrawn: list[str]) -> bytes:
+        """Tell a client which subscriptions it has lost while it was away, if there is room."""
+        if not connection.problem_info:
+            return answer
+        told = answer + properties.text(properties.REASON_STRING, describe_withdrawn(withdrawn))
+        if len(encode.connack_v5(True, 0, told)) > connection.max_packet_out:  # [MQTT-3.2.2-19]
+            return answer
+        return told
 
     def _client_id(self, connection: Connection, packet: Connect) -> tuple[str, bool]:
         """The client id to use, and whether it was made here."""

@@ -20,9 +20,10 @@ that gather.  The others, PUT_OFF, say what bytes that were read and not handled
 for: one thing at a time, as they are in order.  A connection that waits while there are no such
 bytes is read from, so that it is noticed when its client goes away.
 
-It has up to three deadlines, of which deadline() is the earliest and fire() acts on any: until when
-its CONNECT or next AUTH has to come (`answer_by`), until when an authenticator has to answer, and
-keep-alive, which moves with each packet.
+It has up to four deadlines, of which deadline() is the earliest and fire() acts on any: until when
+its CONNECT or next AUTH has to come (`answer_by`), until when an authenticator has to answer, when
+the authentication is not valid any longer (`expires_at`), and keep-alive, which moves with each
+packet.
 
 It has more attributes than other classes.  What is rare is apart and mostly absent (`partial`,
 `aliases`, `authentication`, `welcome`, `deferred`); what is left is looked at for each read, packet
@@ -170,6 +171,9 @@ class Connection(Waiter):
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
         self.epoch = 0  # of the claim that the CONNECT made, on the cluster's clock
         self.untold = False  # it may not know yet that its session was gone
+        self.expires_at = 0.0  # when its authentication ends, on the hub's clock; 0: never
+        self.rights = 0  # the revision of the rights that `decisions` are about
+        self.decisions: dict[bytes, int] | None = None  # topics it has published to: Publishing
         self.answer_by = now + allowed.connect_timeout_s
         hub.wheel.arm(self, self.answer_by)
 
@@ -446,8 +450,9 @@ class Connection(Waiter):
                 first = deferred.popleft()
                 if first.tracker is not None:
                     first.tracker.waiter = None
-                if first.frame[0] >> 4 == kinds.PUBLISH:
-                    self._put(first.frame, first.payload)
+                if first.pid:
+                    if self._may_leave(first):
+                        self._put(first.frame, first.payload)
                 else:
                     self.write(first.frame)
             if not deferred:
@@ -456,6 +461,21 @@ class Connection(Waiter):
                 self._read_on(DEFERRED)
         if self.deferred is None and not self.output_held_until:
             self.hub.storage.holding.pop(self, None)
+
+    def _may_leave(self, deferred: DeferredFrame) -> bool:
+        """Whether a PUBLISH that has waited for the store may still be sent."""
+        session = self.owner()
+        if session.rights != self.hub.rights:
+            deferred.unchecked = True
+            session.distrust()  # and all that wait behind it
+        delivery = session.inflight.deliveries.get(deferred.pid)
+        if not deferred.unchecked or delivery is None:
+            return True
+        if session.may_receive(delivery.message.topic):
+            return True
+        session.inflight.drop(deferred.pid)
+        session.revoke(delivery, False)
+        return False
 
     def _mark_dirty(self) -> None:
         """There is output: the end of the turn writes it."""
@@ -531,7 +551,9 @@ class Connection(Waiter):
         stats.publish_bytes_sent += len(message.payload)
         stats.packets_sent += 1
         if later:
-            self._hold(DeferredFrame(frame, message.payload if follows else b"", after, None))
+            deferred = DeferredFrame(frame, message.payload if follows else b"", after, None)
+            deferred.pid = pid
+            self._hold(deferred)
         else:
             self._put(frame, message.payload if follows else b"")
         return True
@@ -724,6 +746,8 @@ class Connection(Waiter):
             self._end_partial(self.partial)
         if self.authentication is not None:
             self.hub.admission.abandon(self.authentication)
+        if self.hub.admission.waiting:
+            self.hub.admission.waiting.pop(self, None)
         if ready:
             self.hub.detach(self)
             self.hub.events.disconnected(self, reason, text, by)
@@ -738,6 +762,7 @@ class Connection(Waiter):
         if authentication is not None and authentication.later is not None:
             at = authentication.deadline
         if self.state == READY:
+            at = earliest(at, self.expires_at)
             if self.keepalive_s:
                 at = earliest(at, self.received_at + 1.5 * self.keepalive_s)
         elif self.state != PENDING:
@@ -745,7 +770,7 @@ class Connection(Waiter):
         return at
 
     def fire(self, now: float) -> None:
-        """CONNECT time-out, authentication and keep-alive."""
+        """CONNECT time-out, authentication, its end, and keep-alive."""
         if self.state == CLOSED or self.state == WAITING:
             return
         authentication = self.authentication
@@ -754,7 +779,9 @@ class Connection(Waiter):
                 self.hub.admission.timed_out(self, authentication)
                 return
         if self.state == READY:
-            if self.keepalive_s:
+            if self.expires_at and self.expires_at <= now:
+                self.fail(reasons.MAXIMUM_CONNECT_TIME, "the authentication has expired")
+            elif self.keepalive_s:
                 self._check_keepalive(now)
         elif self.state != PENDING and self.answer_by <= now:
             what = "CONNECT" if self.state == NEW else "AUTH"

@@ -16,8 +16,11 @@ watch(), which looks at that counter a few times a second and costs a message no
 
 from typing import Final, Protocol
 
+from mhub.core.authorization import Authorizer
 from mhub.core.principal import NOBODY, Principal
 from mhub.core.timers import Timed
+from mhub.wire import reasons
+from mhub.wire.topics import reserved
 
 # Kinds
 CONNECTED: Final = "connected"
@@ -29,7 +32,7 @@ DISCONNECTED: Final = "disconnected"  # after `connected`, always; `by` says who
 TAKEN_OVER: Final = "taken_over"  # another connection has the client id; `disconnected` follows
 KICKED: Final = "kicked"  # by an operator; `disconnected` follows, if it was connected
 SESSION_EXPIRED: Final = "session_expired"
-DENIED: Final = "denied"  # `cause`: publish, subscribe, receive or will
+DENIED: Final = "denied"  # `cause`: connect, publish, subscribe, receive or will; `rule`: why
 DROPPED: Final = "dropped"  # `cause`: why `count` messages were
 LIMITED: Final = "limited"  # `cause`: the setting that held somebody back, `count` times
 LOCKED_OUT: Final = "locked_out"  # too many failed logins; `cause`: login, address or user
@@ -38,6 +41,8 @@ CRASHED: Final = "crashed"  # a defect of ours came to light; what it hit was cl
 NODE: Final = "node"  # another node; `cause`: its new state
 STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason, then at times
 STORE_RECOVERED: Final = "store_recovered"
+SOURCE_FAILED: Final = "source_failed"  # an authenticator cannot tell; `cause`: its name
+SOURCE_RECOVERED: Final = "source_recovered"
 
 KINDS: Final = (
     CONNECTED,
@@ -58,6 +63,8 @@ KINDS: Final = (
     NODE,
     STORE_FAILED,
     STORE_RECOVERED,
+    SOURCE_FAILED,
+    SOURCE_RECOVERED,
 )
 
 # Who ended a connection
@@ -76,6 +83,7 @@ PUBLISH: Final = 5
 SUBSCRIBE: Final = 6
 RECEIVE: Final = 7
 WILL: Final = 8
+CONNECT: Final = 9
 
 CAUSES: Final = (
     "queue_full",
@@ -87,7 +95,11 @@ CAUSES: Final = (
     "subscribe",
     "receive",
     "will",
+    "connect",
 )
+
+RESERVED: Final = "reserved"
+"""In the place of a rule: topics under `$SYS` are the broker's own."""
 
 MOST_BURSTS: Final = 1000
 """Clients whose bursts are told one by one; those beyond are told together."""
@@ -114,7 +126,8 @@ class Event:
         self.text = ""  # for people
         self.cause = ""  # for programs; see the kinds
         self.by = ""  # who ended a connection
-        self.topic = ""  # topic or filter that was denied
+        self.topic = ""  # topic, filter or client id that was denied
+        self.rule = ""  # the id of the rule by which it was; of those that follow, as of the first
         self.node = ""  # another node of the cluster
         self.count = 1
         self.is_first = True  # False: more of a burst that was told of before
@@ -156,6 +169,7 @@ class Burst:
         self.principal = principal
         self.counts = [0] * len(CAUSES)  # since the last event
         self.is_told = [False] * len(CAUSES)
+        self.rules = [""] * len(CAUSES)  # of what was denied first
         self.over = False  # whoever has it begins another one
 
     def add(self, cause: int) -> bool:
@@ -180,6 +194,7 @@ class Events:
         self.sinks = sinks
         self.interval_s = interval_s  # how often the number of what followed is told
         self.due_at = 0.0
+        self.authorizer: Authorizer | None = None  # knows the rules
         self.bursts: list[Burst] = []
         self.others = Burst(NOBODY)
         self.others.over = True  # nobody keeps it
@@ -286,18 +301,68 @@ class Events:
 
     # Messages, told as bursts
 
-    def denied(self, source: EventSource, cause: int, topic: str, reason: int) -> None:
-        """PUBLISH, SUBSCRIBE, RECEIVE or WILL: what a client may not do."""
+    def denied(
+        self,
+        source: EventSource,
+        cause: int,
+        topic: str,
+        reason: int,
+        qos: int = 0,
+        retain: bool = False,
+    ) -> None:
+        """CONNECT, PUBLISH, SUBSCRIBE or WILL: what a client may not do."""
         burst = source.burst
         if burst is None or burst.over:
             burst = self.begin_burst(source.principal)
             source.burst = burst
         if burst.add(cause):
-            event = self._about(DENIED, source)
-            event.cause = CAUSES[cause]
-            event.topic = topic
-            event.reason = reason
-            self.emit(event)
+            self._tell_denied(
+                burst, source.principal, source.version, cause, topic, reason, qos, retain
+            )
+
+    def denied_to(
+        self, burst: Burst, principal: Principal, cause: int, topic: str, text: str = ""
+    ) -> None:
+        """The same of a session, whose client may not be connected: RECEIVE, SUBSCRIBE or WILL."""
+        if burst.add(cause):
+            self._tell_denied(
+                burst, principal, 0, cause, topic, reasons.NOT_AUTHORIZED, 0, False, text
+            )
+
+    def _tell_denied(
+        self,
+        burst: Burst,
+        principal: Principal,
+        version: int,
+        cause: int,
+        topic: str,
+        reason: int,
+        qos: int,
+        retain: bool,
+        text: str = "",
+    ) -> None:
+        event = Event(DENIED)
+        event.principal = principal
+        event.version = version
+        event.cause = CAUSES[cause]
+        event.topic = topic
+        event.reason = reason
+        event.text = text
+        event.rule = self._rule_of(principal, cause, topic, qos, retain)
+        burst.rules[cause] = event.rule
+        self.emit(event)
+
+    def _rule_of(self, principal: Principal, cause: int, topic: str, qos: int, retain: bool) -> str:
+        if reserved(topic) and (cause == PUBLISH or cause == WILL):
+            return RESERVED
+        if self.authorizer is None:
+            return ""
+        action = CAUSES[PUBLISH] if cause == WILL else CAUSES[cause]
+        try:
+            return self.authorizer.rule_of(principal, action, topic, qos, retain)
+        except Exception as error:
+            self.crashed("the search for the rule of a denial", error)
+            return ""
 
     def begin_burst(self, principal: Principal) -> Burst:
         """For a client that has none, or one that is over."""
@@ -314,6 +379,7 @@ class Events:
         event.cause = CAUSES[cause]
         event.count = count if count else 1
         event.is_first = count == 0
+        event.rule = burst.rules[cause]
         self.emit(event)
 
     def watch(self, kind: str, cause: str, node: str, total: int, now: float) -> None:
@@ -395,4 +461,16 @@ class Events:
     def store_recovered(self, duration_s: float) -> None:
         event = Event(STORE_RECOVERED)
         event.duration_s = duration_s
+        self.emit(event)
+
+    def source_failed(self, name: str, text: str) -> None:
+        """An authenticator cannot tell who clients are; told once, until it can."""
+        event = Event(SOURCE_FAILED)
+        event.cause = name
+        event.text = text
+        self.emit(event)
+
+    def source_recovered(self, name: str) -> None:
+        event = Event(SOURCE_RECOVERED)
+        event.cause = name
         self.emit(event)

@@ -17,24 +17,27 @@ each message touches (now, work, dirty, durable, journal) is one step away, not 
 from collections.abc import Callable
 from typing import Final
 
+from mhub.core import events
 from mhub.core.admission import Admission
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
+from mhub.core.delivery import Delivery
 from mhub.core.events import DROPPED, LIMITED, Events
 from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
-from mhub.core.limits import NEVER, Limits
+from mhub.core.limits import ACKNOWLEDGE, NEVER, Limits
 from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
 from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
 from mhub.core.ports import JournalWriter
-from mhub.core.principal import Principal
+from mhub.core.principal import NOBODY, Principal
 from mhub.core.publishing import Publishing
-from mhub.core.redistribution import redistribute
+from mhub.core.redistribution import pass_on, redistribute
 from mhub.core.registry import TOPIC as CHANGE_SET
 from mhub.core.registry import Registry
 from mhub.core.retained import Retained
+from mhub.core.revocation import UNKNOWN, Revocation
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
 from mhub.core.shared import Group
@@ -77,6 +80,9 @@ class HubSettings:
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
         self.portion = 500  # waiting messages sent to one client in one turn
         self.version = ""
+        self.denied_publish = ACKNOWLEDGE  # of clients before MQTT 5: or DISCONNECT
+        self.tell_withdrawn = True  # MQTT 5 clients that lose a subscription are disconnected
+        self.publish_cache_size = 256  # topics for which a connection remembers that it may publish
 
 
 def nothing() -> None:
@@ -119,6 +125,13 @@ class Hub:
         self.publishing = Publishing(self)
         self.subscribing = Subscribing(self)
         self.authorizer: Authorizer | None = None
+        self.rights = 0  # their revision: each change that may concern everybody raises it
+        self.revocation = Revocation()
+        self.denied_publish = settings.denied_publish
+        self.tell_withdrawn = settings.tell_withdrawn
+        self.publish_cache_size = settings.publish_cache_size
+        self.is_deleted: Callable[[Principal], bool] | None = None  # whether its user was
+        self.unix_time: Callable[[], float] | None = None  # the time of day; None: that of the hub
         self.journal: Journal | None = None
         self.peers: Peers | None = None
         self.storage = Storage(self)
@@ -199,8 +212,15 @@ class Hub:
             connection.unfinished = True
             self.unfinished.append(connection)
 
+    def is_unfinished(self) -> bool:
+        """Whether there is something to do, though nothing comes from any socket."""
+        return bool(self.unfinished) or self.revocation.is_pending() or bool(self.dirty)
+
     def proceed(self, now: float) -> None:
         """Go on with connections in turn; those that the budget does not reach come first next."""
+        if self.revocation.is_pending():
+            self.now = now
+            self._review()
         most = min(self.work_per_turn, CATCH_UP)
         self.look_ups = 0
         unfinished = self.unfinished
@@ -214,6 +234,12 @@ class Hub:
                 connection.proceed(now)
             except Exception as error:
                 self.crash(connection, error)
+
+    def _review(self) -> None:
+        try:
+            self.revocation.turn()
+        except Exception as error:
+            self.events.crashed("the review of sessions after a change of rights", error)
 
     def may_look_up(self) -> bool:
         """Whether retained messages may be looked for in this turn."""
@@ -289,29 +315,123 @@ class Hub:
 
     # Rights
 
-    def authorize_with(self, authorizer: Authorizer) -> None:
-        """From now on, it is asked whether a client may."""
+    def authorize_with(self, authorizer: Authorizer | None) -> None:
+        """From now on, it is asked whether a client may; None: everybody may do everything.
+
+        It has to know all rules: what it does not allow now is withdrawn for good.
+        """
         self.authorizer = authorizer
         self.router.authorizer = authorizer
+        self.events.authorizer = authorizer
         self.rights_changed()
 
-    def rights_changed(self) -> None:
-        """Who may receive what is not what it was: routes are built again."""
-        self.router.forget_all()
+    def rights_changed(self, users: set[str] | None = None) -> None:
+        """The authorizer has other answers: to these users, or to anybody.
+
+        "" is the user of all who have proved nothing.  `mhub.core.revocation` says what follows.
+        """
+        if users is None:
+            self.rights += 1
+            self.router.rights = self.rights
+            self.router.forget_all()
+            self.revocation.begin(list(self.sessions.values()))
+        else:
+            for session in list(self.sessions.values()):
+                if session.principal.user in users:
+                    self.review(session)
+        for connection in list(self.admission.waiting):
+            if users is None or connection.principal.user in users:
+                self._check_waiting(connection)
+        self.wake()
+
+    def review(self, session: Session) -> None:
+        """What a session may do is another thing than before, or is not known."""
+        session.rights = UNKNOWN
+        session.granted = UNKNOWN
+        if session.connection is not None:
+            session.connection.rights = UNKNOWN
+        if self.authorizer is not None or self.is_deleted is not None:
+            self.router.forget(session.subscriptions)
+            self.revocation.add(session)
+
+    def review_if_stale(self, session: Session) -> None:
+        """A session is this hub's again, and the rights may have changed meanwhile."""
+        if session.granted != self.rights:
+            self.review(session)
+
+    def _check_waiting(self, connection: Connection) -> None:
+        """A client whose session is on its way was let in under other rights."""
+        try:
+            self.admission.check_connect(connection)
+        except ProtocolFault as fault:
+            connection.fail(fault.reason, fault.text)
+
+    def disconnect_user(self, user: str, reason: int, text: str, end_sessions: bool = False) -> int:
+        """A user is locked, banned, or (end_sessions) deleted; how many clients and sessions.
+
+        `text` is for the client as well.  Sessions of a deleted user that are on their way between
+        nodes, or in a store, are found by `is_deleted` when they come.
+        """
+        return self.disconnect_where(lambda p: p.user == user, reason, text, end_sessions)
+
+    def disconnect_where(
+        self,
+        concerns: Callable[[Principal], bool],
+        reason: int,
+        text: str,
+        end_sessions: bool = False,
+    ) -> int:
+        """The same for all clients of whom `concerns` says so."""
+        found = 0
+        for connection in list(self.admission.waiting):
+            if concerns(connection.principal):
+                found += 1
+                connection.fail(reason, text)
+        for session in list(self.sessions.values()):
+            if not concerns(session.principal):
+                continue
+            if session.frozen or (session.connection is None and not end_sessions):
+                continue
+            found += 1
+            if session.connection is not None:
+                session.connection.kick(reason, text)
+            # It may have ended with its connection, or by what its will brought about.
+            if end_sessions and self.sessions.get(session.client_id) is session:
+                self.end_session(session)
+        self.wake()
+        return found
+
+    def update_principals(self, user: str, update: Callable[[Principal], Principal]) -> int:
+        """What is known of a user has changed, as its tenant: how many principals it concerns.
+
+        `update` makes another one of each (`Principal.copy`), and does not change it.
+        """
+        found = 0
+        for connection in list(self.admission.waiting):
+            if connection.principal.user == user:
+                found += 1
+                connection.principal = update(connection.principal)
+                self._check_waiting(connection)
+        for session in list(self.sessions.values()):
+            if session.principal.user == user:
+                found += 1
+                principal = update(session.principal)
+                if session.connection is not None:
+                    session.connection.principal = principal
+                self.set_principal(session, principal)
+                if session.sid:
+                    self.require_journal().session(session)
+        self.wake()
+        return found
+
+    def pass_on(self, session: Session, delivery: Delivery) -> bool:
+        """Whether another member of a shared group takes what is not for this one any more."""
+        return pass_on(session, delivery, None, True)
 
     # Messages
 
-    def may_publish(self, principal: Principal, message: Publish, is_reserved: bool) -> int:
-        """0 if it may, else the reason why not."""
-        if is_reserved:
-            return reasons.NOT_AUTHORIZED
-        authorizer = self.authorizer
-        if authorizer is None:
-            return 0
-        return authorizer.publish(principal, message.topic, message.qos, message.retain)
-
     def may_leave_will(self, principal: Principal, message: Publish) -> int:
-        """The same for a will."""
+        """0 if a will may be left or published, else the reason why not."""
         if reserved(message.topic):
             return reasons.NOT_AUTHORIZED
         authorizer = self.authorizer
@@ -424,6 +544,7 @@ class Hub:
         message = will.message
         if self.may_leave_will(session.principal, message):
             self.stats.publish_denied += 1  # it could be left, and its client may not any more
+            session.tell_denied(events.WILL, message.topic, "it is not published")
             return
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
@@ -493,11 +614,12 @@ class Hub:
         """Who the client of a session is, which may not be who it was the last time."""
         before = session.principal
         session.principal = principal
-        if self.authorizer is not None and not principal.receives_as(before):
-            self.router.forget(session.subscriptions)
+        if before is not NOBODY and not principal.receives_as(before):
+            self.review(session)
 
     def new_session(self, client_id: str, limits: Limits) -> Session:
         session = Session(self, client_id, limits)
+        session.rights = session.granted = self.rights
         self.sessions[client_id] = session
         if self.peers is not None:
             session.inflight.last_pid = self.peers.first_pid(client_id)
@@ -593,6 +715,21 @@ class Hub:
         # It may have ended with its connection, or by what its will brought about.
         if delete_session and self.sessions.get(session.client_id) is session:
             self.end_session(session)
+
+    def end_if_deleted(self, session: Session) -> bool:
+        """Whether the session of a deleted user has come, and was ended."""
+        is_deleted = self.is_deleted
+        principal = session.principal
+        if is_deleted is None or not principal.user or not is_deleted(principal):
+            return False
+        gone = "the user was deleted"
+        if session.connection is not None:
+            session.connection.kick(reasons.ADMINISTRATIVE_ACTION, gone)
+        else:
+            self.events.kicked(principal, 0, 0, gone)
+        if self.sessions.get(session.client_id) is session:
+            self.end_session(session)
+        return True
 
     # The end
 

@@ -14,6 +14,7 @@ NEVER: Final = 0xFFFFFFFF
 DROP_NEWEST: Final = "drop-newest"
 DROP_OLDEST: Final = "drop-oldest"
 DISCONNECT: Final = "disconnect"
+ACKNOWLEDGE: Final = "acknowledge"
 
 
 @dataclass(frozen=True)

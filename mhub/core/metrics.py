@@ -19,6 +19,9 @@ COUNTER: Final = "counter"  # grows, from the start of the process on
 GAUGE: Final = "gauge"
 TEXT: Final = "text"
 
+DENIED_BY: Final = "access/denied/"
+"""Before the id of a rule: how often it has denied something."""
+
 WINDOWS: Final = (("1min", 60.0), ("5min", 300.0), ("15min", 900.0))
 
 
@@ -179,8 +182,31 @@ def _traffic() -> list[Metric]:
             "publish/messages/denied",
             COUNTER,
             "messages",
-            "PUBLISH packets that their sender was not authorized for",
+            "PUBLISH packets and wills that their sender was not authorized for",
             lambda hub: hub.stats.publish_denied,
+        ),
+        Metric(
+            "access/connects_denied",
+            COUNTER,
+            "clients",
+            "clients that proved who they are, and may not connect; or may not any longer",
+            lambda hub: hub.stats.connect_denied,
+        ),
+        Metric(
+            "access/receives_denied",
+            COUNTER,
+            "denials",
+            "topics that a subscriber may not receive, counted where the subscribers of a topic are"
+            " searched; and messages not sent that waited when the rights changed",
+            lambda hub: hub.stats.receive_denied,
+        ),
+        Metric(
+            "access/publishes_asked",
+            COUNTER,
+            "messages",
+            "PUBLISH packets for which the rules had to be asked, as the connection did not"
+            " remember the answer",
+            lambda hub: hub.stats.publish_cache_misses,
         ),
         Metric(
             "publish/bytes/received",
@@ -243,6 +269,13 @@ def _messages() -> list[Metric]:
             "subscriptions",
             "those of them that were refused because of `limits.max_wildcard_patterns`",
             lambda hub: hub.stats.subscriptions_refused_patterns,
+        ),
+        Metric(
+            "subscriptions/withdrawn",
+            COUNTER,
+            "subscriptions",
+            "subscriptions removed because their client lost the right to them",
+            lambda hub: hub.stats.subscriptions_withdrawn,
         ),
         Metric(
             "shared_subscriptions/count",
@@ -453,6 +486,34 @@ def _connections() -> list[Metric]:
             "connections",
             "connections closed because an authenticator did not answer in time",
             lambda hub: hub.stats.authentication_timeouts,
+        ),
+        Metric(
+            "authentication/succeeded",
+            COUNTER,
+            "logins",
+            "users who have proved who they are",
+            lambda hub: hub.stats.authentications,
+        ),
+        Metric(
+            "authentication/errors",
+            COUNTER,
+            "questions",
+            "how often an authenticator could not tell, as its server did not answer",
+            lambda hub: hub.stats.authentication_errors,
+        ),
+        Metric(
+            "authentication/passwords_checked",
+            COUNTER,
+            "passwords",
+            "passwords that were checked or hashed",
+            lambda hub: hub.stats.passwords_checked,
+        ),
+        Metric(
+            "authentication/passwords_refused",
+            COUNTER,
+            "passwords",
+            "passwords that were not checked because of `passwords.max_queued`",
+            lambda hub: hub.stats.passwords_refused,
         ),
         Metric(
             "connections/authentication_failures",
@@ -747,6 +808,8 @@ class Metrics:
         if hub.peers is not None:
             for metric in CLUSTER:
                 found[metric.name] = metric.read(hub)
+        for rule, count in hub.stats.denied_by_rule.items():
+            found[DENIED_BY + rule] = count
         for name, loads in self.loads.items():
             for load, (window, _) in zip(loads, WINDOWS, strict=True):
                 found[f"load/{name}/{window}"] = load.per_minute

@@ -1,11 +1,14 @@
 """PUBLISH and PUBREL from a client: the way of a message in."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from mhub.core import events
 from mhub.core.aliases import TopicAliases
+from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
 from mhub.core.journal import AckTracker
+from mhub.core.limits import DISCONNECT
+from mhub.core.router import CACHED_BYTES
 from mhub.wire import reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import PUBACK, PUBCOMP, PUBREC, V5
@@ -13,6 +16,9 @@ from mhub.wire.publish import Publish, decode
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
+
+REFUSED: Final = 8
+"""By so many bits a no stands above the yes."""
 
 
 class Publishing:
@@ -50,10 +56,19 @@ class Publishing:
             others = hub.peers.wait_for_channels() if hub.peers is not None else None
             connection.acknowledge(PUBREC, message.pid, 0, after, others)  # [MQTT-4.3.3-10]
             return
-        reason = hub.may_publish(connection.principal, message, route.reserved)
+        reason = 0
+        if route.reserved:
+            reason = reasons.NOT_AUTHORIZED
+        elif hub.authorizer is not None:
+            reason = self._permission(connection, message, hub.authorizer)
         if reason:
             stats.publish_denied += 1
-            hub.events.denied(connection, events.PUBLISH, message.topic, reason)
+            hub.events.denied(
+                connection, events.PUBLISH, message.topic, reason, qos, message.retain
+            )
+            if connection.version < V5 and hub.denied_publish == DISCONNECT:
+                self._disconnect(connection, message, reason)
+                return
         elif allowed.message_size_limit and len(message.payload) > allowed.message_size_limit:
             stats.publish_refused_size += 1
             reason = reasons.IMPLEMENTATION_SPECIFIC
@@ -68,6 +83,46 @@ class Publishing:
                 reason = reasons.QUOTA_EXCEEDED  # all subscribers have it, later ones will not
         if qos:
             self._reply(connection, message, reason)
+
+    def _permission(self, connection: Connection, message: Publish, authorizer: Authorizer) -> int:
+        """0 if a client may publish this, else why not.
+
+        Each connection remembers the answers for some topics, with a bit for each QoS with and
+        without retain: the lower ones say yes, the upper ones no.
+        """
+        decisions = connection.decisions
+        if decisions is None or connection.rights != self.hub.rights:
+            connection.decisions = decisions = {}
+            connection.rights = self.hub.rights
+        known = decisions.get(message.topic_data, 0)
+        bit = 1 << (message.qos << 1)
+        if message.retain:
+            bit <<= 1
+        if known & bit:
+            return 0
+        if known & bit << REFUSED:
+            return reasons.NOT_AUTHORIZED
+        self.hub.stats.publish_cache_misses += 1
+        reason = authorizer.publish(
+            connection.principal, message.topic, message.qos, message.retain
+        )
+        if len(message.topic_data) <= CACHED_BYTES and self.hub.publish_cache_size:
+            if len(decisions) >= self.hub.publish_cache_size and not known:
+                decisions.clear()
+            if reason == 0:
+                decisions[message.topic_data] = known | bit
+            elif reason == reasons.NOT_AUTHORIZED:
+                decisions[message.topic_data] = known | bit << REFUSED
+        return reason
+
+    def _disconnect(self, connection: Connection, message: Publish, reason: int) -> None:
+        """What MQTT 3 has in the place of a refusal [MQTT-3.3.5-2]."""
+        if message.qos == 2:
+            connection.owner().incoming.pop(message.pid, None)  # it was not taken
+        name = message.topic
+        if connection.namespace is not None:
+            name = connection.namespace.unmounted(name)
+        connection.fail(reason, f"not authorized to publish to {name!r}")
 
     def _too_much(self, connection: Connection, message: Publish) -> int:
         """A peer that has to get the message does not keep up, or is away for long."""

@@ -63,6 +63,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.router.add(subscription)
         _messages(session, stored, journal.clock_offset_s)
         _deadlines(hub, session, stored, journal)
+        hub.review_if_stale(session)
         if session.shares:
             hub.storage.refill(session)  # so that others of its groups can take over
     _recall_registry_note(hub, contents.notes.get(REGISTRY, ""))

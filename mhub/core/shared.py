@@ -45,7 +45,7 @@ class Group:
         self.members = [member for member in self.members if member.session is not session]
 
     def choose(
-        self, besides: "Subscriber | None", denied: "set[Subscriber] | None"
+        self, besides: "Subscriber | None", denied: "set[Subscription] | None"
     ) -> "Subscription | None":
         """Whose turn it is: the next ready member, else the next live one, else the next.
 
@@ -58,7 +58,7 @@ class Group:
             index = (self.turn + step) % count
             member = self.members[index]
             session = member.session
-            if session is besides or (denied is not None and session in denied):
+            if session is besides or (denied is not None and member in denied):
                 continue
             if not session.is_connected():
                 if away is None:

@@ -4,7 +4,14 @@ What is an event is counted by hearing of it: Stats is a sink.  What happens to 
 is counted where it happens.
 """
 
+from typing import Final
+
 from mhub.core import events
+
+MOST_RULES: Final = 1000
+"""Rules whose denials are counted one by one."""
+
+OTHER_RULES: Final = "others"
 
 
 class Stats:
@@ -21,6 +28,10 @@ class Stats:
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
+        self.authentications = 0  # users who proved who they are
+        self.authentication_errors = 0  # an authenticator could not tell
+        self.passwords_checked = 0
+        self.passwords_refused = 0  # too many were waiting to be checked
         self.authentication_failures = 0  # whoever it was could not prove who it is
         self.refused_banned = 0  # by CONNACK
         self.refused_locked_out = 0  # by CONNACK
@@ -45,6 +56,10 @@ class Stats:
         self.publish_bytes_received = 0
         self.publish_bytes_sent = 0
         self.publish_denied = 0  # not authorized
+        self.publish_cache_misses = 0  # answers that a connection did not remember
+        self.receive_denied = 0  # sessions left out of a route, and messages that were not sent
+        self.connect_denied = 0  # not authorized, though it is known who they are
+        self.denied_by_rule: dict[str, int] = {}
         self.publish_refused_size = 0  # the payload was longer than the listener allows
         self.dropped_queue_full = 0  # a session's queue was at its bound
         self.dropped_offline = 0  # QoS 0 for a session without connection
@@ -57,6 +72,7 @@ class Stats:
         self.store_commits = 0
         self.subscriptions_refused = 0
         self.subscriptions_refused_patterns = 0  # of these: too many patterns of wildcards
+        self.subscriptions_withdrawn = 0  # rights have changed
         self.wills_published = 0
         self.route_cache_misses = 0
         self.defects = 0  # of ours, that came to light
@@ -85,12 +101,23 @@ class Stats:
             self.clients_kicked += 1
         elif kind == events.SESSION_EXPIRED:
             self.sessions_expired += 1
+        elif kind == events.DENIED:
+            self._count_rule(event.rule, event.count)
         elif kind == events.LOCKED_OUT:
             self.lockouts += 1
         elif kind == events.FLAPPING:
             self.flapping_bans += 1
         elif kind == events.CRASHED:
             self.defects += 1
+
+    def _count_rule(self, rule: str, count: int) -> None:
+        known = self.denied_by_rule
+        for character in "/+#\0":  # it becomes a level of a topic
+            rule = rule.replace(character, "_")
+        if rule not in known and len(known) >= MOST_RULES:
+            rule = OTHER_RULES
+        if rule:
+            known[rule] = known.get(rule, 0) + count
 
 
 class PeerStats:

@@ -93,7 +93,7 @@ class Subscribing:
             return 0
         reason = authorizer.subscribe(connection.principal, topic_filter, request.qos, group)
         if reason:
-            self.hub.events.denied(connection, events.SUBSCRIBE, topic_filter, reason)
+            self.hub.events.denied(connection, events.SUBSCRIBE, topic_filter, reason, request.qos)
         return reason
 
     def _add(
@@ -113,18 +113,32 @@ class Subscribing:
     def unsubscribe(self, connection: Connection, session: Session, packet: Unsubscribe) -> None:
         codes: list[int] = []
         for topic_filter in packet.filters:
-            subscription = session.subscriptions.pop(topic_filter, None)  # [MQTT-3.10.4-1]
+            subscription = session.subscriptions.get(topic_filter)  # [MQTT-3.10.4-1]
             if subscription is None:
                 codes.append(reasons.NO_SUBSCRIPTION_EXISTED)
                 continue
             codes.append(reasons.SUCCESS)
-            self.hub.router.remove(subscription)
-            if session.sid:
-                self.hub.require_journal().unsubscribed(session, topic_filter)
-            if subscription.group is not None:
-                redistribute(session, subscription.group, False)
+            self._remove(session, topic_filter, subscription)
         reply = encode.unsuback(packet.pid, bytes(codes), connection.version)
         connection.send_when_durable(reply, self.hub.mark(session), None)
+
+    def _remove(self, session: Session, name: str, subscription: Subscription) -> None:
+        del session.subscriptions[name]
+        self.hub.router.remove(subscription)
+        if session.sid:
+            self.hub.require_journal().unsubscribed(session, name)
+        if subscription.group is not None:
+            redistribute(session, subscription.group, False)
+
+    def withdraw(self, session: Session, name: str, subscription: Subscription) -> None:
+        """A session may not have a subscription any more, whatever its client wants."""
+        self.hub.stats.subscriptions_withdrawn += 1
+        self._remove(session, name, subscription)
+        replay = session.replay
+        if replay is not None:
+            replay.withdraw(name, subscription)
+            if replay.is_over():
+                session.replay = None
 
 
 def remount(session: Session, namespace: Namespace | None) -> None:

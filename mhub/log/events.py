@@ -66,6 +66,8 @@ class EventLog:
             events.NODE: (LogLevel.info, _node),
             events.STORE_FAILED: (LogLevel.error, _store_failed),
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
+            events.SOURCE_FAILED: (LogLevel.error, _source_failed),
+            events.SOURCE_RECOVERED: (LogLevel.info, _source_recovered),
         }
 
     def emit(self, event: Event) -> None:
@@ -170,9 +172,13 @@ def _session_expired(event: Event) -> str:
 def _denied(event: Event) -> str:
     who = _quoted(event.client_id) if event.client_id else "other clients"
     what = f"{event.cause} {_quoted(event.topic)}" if event.topic else event.cause
+    rule = f" ({event.rule})" if event.rule else ""
     if event.is_first:
-        return f"{who} may not {what}: {reasons.name(event.reason)}"
-    return f"{who}: {event.count} more requests to {event.cause} denied"
+        text = f"; {event.text}" if event.text else ""
+        return f"{who} may not {what}: {reasons.name(event.reason)}{rule}{text}"
+    if event.cause == "receive":
+        return f"{who}: {event.count} more topics or messages denied{rule}"
+    return f"{who}: {event.count} more requests to {event.cause} denied{rule}"
 
 
 def _dropped(event: Event) -> str:
@@ -229,3 +235,11 @@ def _store_failed(event: Event) -> str:
 
 def _store_recovered(event: Event) -> str:
     return f"the store recovered after {event.duration_s:.0f} s"
+
+
+def _source_failed(event: Event) -> str:
+    return f"the authenticator {event.cause} cannot tell who clients are: {_brief(event.text)}"
+
+
+def _source_recovered(event: Event) -> str:
+    return f"the authenticator {event.cause} works again"

@@ -358,7 +358,7 @@ class Loop:
             while True:
                 wait = patience()
                 due = wait is not None and wait <= 0.0
-                if hub.unfinished:
+                if hub.is_unfinished():
                     wait = 0.0
                 events: list[tuple[int, int]] = self.epoll.poll(wait, EVENTS_PER_TURN)
                 self._handle(events)
@@ -366,7 +366,7 @@ class Loop:
                     self.summoned = False
                     if others is None or others() or self.epoll.closed:
                         return
-                if due or (not events and not hub.unfinished):
+                if due or (not events and not hub.is_unfinished()):
                     return
         finally:
             if not self.epoll.closed:
@@ -385,10 +385,10 @@ class Loop:
             # So many writes take longer than a second look: what came meanwhile goes with them.
             self._read(self.epoll.poll(0, EVENTS_PER_TURN), now)
         hub.flush()
-        if hub.unfinished:
+        if hub.is_unfinished():
             hub.proceed(now)
             hub.flush()
-        return bool(hub.unfinished) or len(events) == EVENTS_PER_TURN
+        return hub.is_unfinished() or len(events) == EVENTS_PER_TURN
 
     def _read(self, events: list[tuple[int, int]], now: float) -> None:
         hub = self.hub

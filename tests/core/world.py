@@ -239,7 +239,7 @@ class World:
     def settle(self) -> int:
         """Turns until nothing is put off; how many it took."""
         turns = 0
-        while self.hub.unfinished:
+        while self.hub.is_unfinished():
             self.turn()
             turns += 1
             assert turns < 100_000, "the hub does not come to rest"

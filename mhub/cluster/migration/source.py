@@ -455,6 +455,7 @@ class Source:
         self.intake.divert = None
         self.forget_end()
         self.session.frozen = False
+        self._node.hub.review_if_stale(self.session)
         self.session.forget_load()
         self._safe_at = 0
         self.state = IDLE
