@@ -21,6 +21,7 @@ from mhub.wire.topics import matches
 from tests.interop.acl_cases import SCENARIOS, Case, Scenario
 
 HASH = "$7$101$c2FsdHNhbHRzYWx0$aGFzaGhhc2g="
+OLD_HASH = f"$6$c2FsdA==${'a' * 86}=="
 
 
 def principal_of(case: Case) -> Principal:
@@ -244,10 +245,8 @@ class OrderTests(TestCase):
 
 class PasswordTests(TestCase):
     def test_hashes(self) -> None:
-        text = f"# users\nalice:{HASH}\n\nbob:$6$c2FsdA==$aGFzaA==\r\n"
-        self.assertEqual(
-            import_passwords(text, "pw"), {"alice": HASH, "bob": "$6$c2FsdA==$aGFzaA=="}
-        )
+        text = f"# users\nalice:{HASH}\n\nbob:{OLD_HASH}\r\n"
+        self.assertEqual(import_passwords(text, "pw"), {"alice": HASH, "bob": OLD_HASH})
 
     def test_what_is_refused(self) -> None:
         for line in (
@@ -259,6 +258,8 @@ class PasswordTests(TestCase):
             "alice:$7$0$c2FsdA==$aGFzaA==",
             "alice:$7$c2FsdA==$aGFzaA==",
             "alice:$6$$",
+            f"alice:$6$c2FsdA==${'a' * 86}",
+            "alice:$2b$04$" + "a" * 53,
         ):
             with self.assertRaises(PolicyError) as caught:
                 import_passwords(f"\n{line}\n", "pw")
