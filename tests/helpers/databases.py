@@ -172,6 +172,8 @@ class MariaServer(DatabaseServer):
         self._prepare(
             *(install, "--no-defaults", f"--datadir={self.data}", "--skip-test-db"),
             *("--auth-root-authentication-method=normal", "--skip-name-resolve"),
+            # A server that starts removes the temporary tables that others have in the same place.
+            f"--tmpdir={self.directory}",
         )
 
     def command(self) -> list[str]:
@@ -179,7 +181,7 @@ class MariaServer(DatabaseServer):
             *(self._binary, "--no-defaults", f"--datadir={self.data}", f"--port={self.port}"),
             *("--bind-address=127.0.0.1", f"--socket={self.directory}/mysql.sock"),
             *(f"--pid-file={self.directory}/pid", "--skip-name-resolve", "--skip-log-bin"),
-            *("--innodb-flush-log-at-trx-commit=2", *self.options),
+            *("--innodb-flush-log-at-trx-commit=2", f"--tmpdir={self.directory}", *self.options),
         ]
 
     def connect(self) -> Any:
