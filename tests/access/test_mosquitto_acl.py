@@ -3,7 +3,7 @@
 import itertools
 from unittest import TestCase
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mhub.access.mosquitto_acl import (
@@ -18,6 +18,7 @@ from mhub.access.policy import Policy, PolicyError
 from mhub.access.rows import parse_pattern
 from mhub.core.principal import Principal
 from mhub.wire.topics import matches
+from tests.helpers.splits import steady
 from tests.interop.acl_cases import SCENARIOS, Case, Scenario
 
 HASH = "$7$101$c2FsdHNhbHRzYWx0$aGFzaGhhc2g="
@@ -225,6 +226,7 @@ class OrderTests(TestCase):
         ):
             self.assertEqual(self.overlapping(one, other), expected, (one, other))
 
+    @steady
     @given(
         *[st.lists(st.sampled_from(["a", "b", "+", "$x"]), min_size=1, max_size=3)] * 2,
         st.booleans(),
@@ -241,6 +243,108 @@ class OrderTests(TestCase):
         )
         both = any(all(matches(each, "/".join(topic)) for each in filters) for topic in topics)
         self.assertEqual(self.overlapping(*filters), both)
+
+
+def mosquitto_allows(acl: str, case: Case) -> bool:
+    """What Mosquitto does, as its source reads: two lists, in each the denials first."""
+    section: list[tuple[str, str]] = []
+    patterns: list[tuple[str, str]] = []
+    user = ""
+    for line in acl.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "user":
+            user = rest
+            continue
+        access, _, topic = rest.partition(" ")
+        if word == "topic" and user == case.user:
+            section.append((access, topic))
+        elif word == "pattern" and (case.user or "%u" not in topic):
+            topic = topic.replace("%c", case.client_id).replace("%u", case.user)
+            patterns.append((access, topic))
+    wanted = "write" if case.action == "publish" else "read"
+    for rules in (section, patterns):
+        fitting = [access for access, topic in rules if matches(topic, case.topic)]
+        if "deny" in fitting:
+            return False
+        if wanted in fitting or "readwrite" in fitting:
+            return True
+    return False
+
+
+def levels(*names: str) -> st.SearchStrategy[str]:
+    return st.builds(
+        lambda found, rest: "/".join([*found, "#"] if rest else found),
+        st.lists(st.sampled_from(names), min_size=1, max_size=3),
+        st.booleans(),
+    )
+
+
+access = st.sampled_from(["read", "write", "readwrite", "deny"])
+lines = st.one_of(
+    st.builds("topic {} {}".format, access, levels("a", "b", "c", "+", "u")),
+    st.builds("pattern {} {}".format, access, levels("a", "b", "%c", "%u", "x%c", "+")),
+    st.sampled_from(["user u", "user b"]),
+)
+cases = st.builds(
+    Case,
+    st.sampled_from(["", "u", "b"]),
+    st.sampled_from(["a", "c", "ca"]),
+    st.sampled_from(["publish", "receive"]),
+    st.lists(st.sampled_from(["a", "b", "c", "u", "xa", "d"]), min_size=1, max_size=4).map(
+        "/".join
+    ),
+    st.none(),
+)
+
+
+class RandomTests(TestCase):
+    def test_the_model_is_mosquitto(self) -> None:
+        """It decides the table, which the real one has decided, but for what is not about rules."""
+        skipped = ("names that look like wildcards or placeholders", "how lines are written")
+        for scenario in SCENARIOS:
+            if scenario.name in skipped:
+                continue
+            for case in scenario.cases:
+                action = case.action.partition(":")[0]
+                if action == "subscribe" or case.topic.startswith("$"):
+                    continue
+                asked = "publish" if action in ("publish", "will") else "receive"
+                model = Case(case.user, case.client_id, asked, case.topic, True)
+                text = scenario.acl.replace("topic plain/", "topic readwrite plain/")
+                self.assertEqual(mosquitto_allows(text, model), case.allowed, case)
+
+    @settings(steady, max_examples=500)
+    @given(st.lists(lines, max_size=8), st.lists(cases, min_size=5, max_size=5))
+    def test_imported_rules_decide_the_same_or_are_refused(
+        self, acl: list[str], questions: list[Case]
+    ) -> None:
+        text = "\n".join(acl)
+        try:
+            imported = import_acl(text, "acl")
+        except PolicyError as error:
+            # Only the one thing that rows cannot say.
+            self.assertIn("this pattern denies topics", str(error))
+            self.assertIn("pattern deny", text)
+            return
+        for case in questions:
+            self.assertEqual(allows(imported, case), mosquitto_allows(text, case), case)
+
+    @steady
+    @given(st.text())
+    def test_any_text_is_read_or_refused(self, text: str) -> None:
+        for read in (import_acl, import_passwords):
+            try:
+                read(text, "x")
+            except PolicyError as error:
+                self.assertTrue(all(each.place.startswith("x:") for each in error.errors))
+
+    @steady
+    @given(st.lists(st.one_of(st.text(), st.sampled_from(["topic", "user", "read", "#", " "]))))
+    def test_any_words_are_read_or_refused(self, words: list[str]) -> None:
+        try:
+            import_acl(" ".join(words), "x")
+        except PolicyError:
+            pass
 
 
 class PasswordTests(TestCase):
