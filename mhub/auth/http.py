@@ -120,7 +120,9 @@ def check(settings: Settings, place: Place) -> None:
     for table in ("headers", "fields"):
         for name, value in getattr(settings, table):
             names += _names(value, place.at(table).at(name))
-            if table == "headers" and (not _TOKEN.fullmatch(name) or not value.isprintable()):
+            if table == "headers" and not (
+                _TOKEN.fullmatch(name) and value.isprintable() and value.isascii()
+            ):
                 place.at(table).at(name).wrong("is not a header of HTTP")
     names += _names(settings.url, place.at("url"), report=False)
     for name in missing_facts(settings.identify_by, names):

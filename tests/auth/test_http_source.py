@@ -509,6 +509,7 @@ class SettingsTests(SynchronousTestCase):
             ({"fields": (("client", "%c"),)}, "fields: needs %{username}, which says who"),
             ({"headers": (("a b", "c"),)}, 'headers."a b": is not a header of HTTP'),
             ({"headers": (("a", "b\r\nc: d"),)}, "headers.a: is not a header of HTTP"),
+            ({"headers": (("a", "…"),)}, "headers.a: is not a header of HTTP"),
             ({"acl_url": "https://example/acl"}, "acl_topics: missing; acl_url needs it"),
             ({"acl_topics": ("a",)}, "acl_topics: needs acl_url"),
             (
