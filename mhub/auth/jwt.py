@@ -160,7 +160,9 @@ def check(settings: Settings, place: Place) -> None:
     try:
         from mhub.auth import jwks, jwt_keys
     except ModuleNotFoundError as error:
-        place.at("type").wrong(f'"jwt" needs the package {error.name}: pip install "mhub[jwt]"')
+        place.at("type").wrong(
+            f'"jwt" needs the package {error.name}: pip install "mhub-broker[jwt]"'
+        )
         return
     problem = jwks.url_problem(settings.jwks_url) if settings.jwks_url else ""
     if problem:
@@ -184,7 +186,7 @@ def make(name: str, settings: Settings, context: Context) -> Source:
     try:
         from mhub.auth.jwks import KeySet
     except ModuleNotFoundError as error:
-        text = f'type = "jwt" needs the package {error.name}: pip install "mhub[jwt]"'
+        text = f'type = "jwt" needs the package {error.name}: pip install "mhub-broker[jwt]"'
         raise ConfigError(f"auth {name}", [Problem("", 0, text)]) from error
     return JwtSource(settings, KeySet(name, settings, context))
 
