@@ -46,7 +46,7 @@ class Reach:
     """What counts for clients of one tenant, user and set of roles."""
 
     def __init__(self) -> None:
-        self.subjects: dict[str, str] = {}  # subject -> the one that was given it; "" at the start
+        self.subjects: dict[str, Row | None] = {}  # with the row that gives it; None: its own
         self.scopes: dict[str, int] = {_SELF_SCOPE: 0}  # those that have rules
         self.denied = 0  # all bits that some of these rules deny
 
@@ -309,13 +309,13 @@ class Index:
         reach = Reach()
         subjects = reach.subjects
         if user:
-            subjects[rows.user_subject(user)] = ""
+            subjects[rows.user_subject(user)] = None
         for role in roles:
             subject = rows.role_subject(role)
             if subject not in rows.BUILT_IN:
-                subjects[subject] = ""
-        subjects[rows.EVERYONE] = ""
-        subjects[rows.AUTHENTICATED if is_verified else rows.ANONYMOUS] = ""
+                subjects[subject] = None
+        subjects[rows.EVERYONE] = None
+        subjects[rows.AUTHENTICATED if is_verified else rows.ANONYMOUS] = None
         tenants = [rows.ALL_TENANTS]
         if tenant and tenant != rows.ALL_TENANTS:
             tenants.append(rows.quote(tenant))
@@ -330,7 +330,7 @@ class Index:
                         continue
                     for row in links.values():
                         if row.role not in subjects:
-                            subjects[row.role] = subject
+                            subjects[row.role] = row
                             following.append(row.role)
             left = following
         for subject in subjects:
