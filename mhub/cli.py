@@ -98,7 +98,7 @@ def scram_user(argv: list[str]) -> int:
         " is made when there is none; a running broker sees the change at the next login.",
     )
     parser.add_argument(
-        "file", metavar="FILE", help="the users file, as in [auth.scram] users_file"
+        "file", metavar="FILE", help="the users file, as in [[auth]] of type password-file"
     )
     parser.add_argument("name", metavar="NAME", help="the user")
     parser.add_argument(

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
+from twisted.application.internet import TimerService
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ReactorNotRunning
@@ -26,7 +27,8 @@ from twisted.python import usage
 from twisted.python.failure import Failure
 
 from mhub import __version__, build
-from mhub.auth.scram import METHOD, ScramMethod
+from mhub.auth.guard import SWEEP_S, LoginGuard
+from mhub.auth.wiring import make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
@@ -118,12 +120,16 @@ class Broker(MultiService):
             time.monotonic(),
         )
         self.hub.unix_time = time.time
-        if settings.auth.scram is not None:
-            self.hub.admission.methods[METHOD] = ScramMethod(settings.auth.scram.users_file)
+        self.passwords = make_passwords(settings.passwords, self.hub, reactor)
+        self.chain = make_chain(settings, self.hub, self.passwords, reactor, time.monotonic)
+        if self.chain is not None:
+            self.hub.admission.authenticator = self.chain
+            self.hub.admission.methods.update(self.chain.methods)
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
         self.hub.wake = self.net.wake
+        self._guard(settings)
         self.cluster: ClusterService | None = None
         if settings.cluster is not None:
             self.cluster = ClusterService(
@@ -157,6 +163,22 @@ class Broker(MultiService):
                 time.monotonic,
                 settings.store.retry_s,
             )
+
+    def _guard(self, settings: Settings) -> None:
+        """Bans, and what failed logins lead to."""
+        reactor = self._reactor
+        guard = LoginGuard(
+            settings.guard,
+            self.hub,
+            time.time,
+            lambda call: reactor.callLater(0.0, call),
+            self.settle,
+        )
+        self.hub.admission.guard = guard
+        self.hub.events.sinks.append(guard)
+        sweep = TimerService(SWEEP_S, guard.sweep)
+        sweep.clock = reactor
+        sweep.setServiceParent(self)
 
     def _make_store(self) -> Store:
         settings = self._settings
@@ -257,6 +279,8 @@ class Broker(MultiService):
         # Messages are in no cycles, but make Python look for some: with its own 700 that is 6 % of
         # the CPU of a node whose messages wait for another one.
         gc.set_threshold(10_000, 20, 50)
+        if self.chain is not None:
+            self.chain.start()
         self.net.open()
 
     def _not_opened(self, failure: Failure) -> None:
@@ -302,6 +326,9 @@ class Broker(MultiService):
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
         await super().stopService()
+        if self.chain is not None:
+            await self.chain.stop()
+        self.passwords.stop()
         if self.failovers is not None:
             await self.failovers.stop()
         if self.cluster is not None:
@@ -350,6 +377,8 @@ class Broker(MultiService):
         self.destination.reopen()
         self._settings = reread(self._settings, self._file)
         self.net.reload_certificates(self._settings.listeners)
+        if self.chain is not None:
+            self.chain.reload()
         if self.cluster is not None:
             self.cluster.reload_certificates()
 

@@ -11,7 +11,6 @@ from unittest import mock
 from twisted.trial.unittest import TestCase
 
 from mhub import __version__
-from mhub.auth.scram import ScramMethod
 from mhub.auth.users import read_users
 from mhub.cli import COMMANDS, main
 from mhub.config.settings import Settings, StoreSettings
@@ -111,6 +110,7 @@ class CheckConfigTests(CliCase):
             host = "::1"
             proxy_protocol = true
             max_packet_size = "64 KiB"
+            allow_anonymous = true
             """
         )
         self.assertEqual(self.run_mhub("check-config", file), 0)
@@ -146,12 +146,12 @@ class CheckConfigTests(CliCase):
     def test_users_file(self) -> None:
         """What is wrong in a file that the configuration names is found as well."""
         (self.folder / "users").write_text("nonsense")
-        file = self.file('[auth.scram]\nusers_file = "users"')
+        file = self.file('[[auth]]\ntype = "password-file"\nfile = "users"')
         self.assertEqual(self.run_mhub("check-config", file), 1)
-        self.assertIn(f"2: auth.scram.users_file: {self.folder}/users:1: expected NAME", self.err)
+        self.assertIn(f"3: auth[0].file: {self.folder}/users:1: expected NAME", self.err)
         (self.folder / "users").write_text("")
         self.assertEqual(self.run_mhub("check-config", file), 0)
-        self.assertIn(f"\n  SCRAM-SHA-256 users from {self.folder}/users\n", self.out)
+        self.assertIn("\n  clients are identified by password-file\n", self.out)
 
 
 class ScramUserTests(CliCase):
@@ -168,7 +168,7 @@ class ScramUserTests(CliCase):
         self.assertEqual(self.out, f'added "alice" to {self.users}\n')
         self.assertEqual(self.add("alice", "brush\r\n"), 0)
         self.assertEqual(self.out, f'new password for "alice" in {self.users}\n')
-        self.assertEqual(list(ScramMethod(self.users)._users.verifiers), ["alice"])
+        self.assertEqual(list(read_users(self.users).verifiers), ["alice"])
         self.assertEqual(self.run_mhub("scram-user", self.users, "alice", "--delete"), 0)
         self.assertEqual(self.out, f'deleted "alice" from {self.users}\n')
         self.assertEqual(self.run_mhub("scram-user", self.users, "alice", "--delete"), 1)

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import TestCase
 
+from mhub.auth.plugins import own
 from mhub.config import ClusterSettings, ConfigError, Settings, load, parse
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.lines import line_numbers
@@ -97,7 +98,7 @@ class DefaultsTests(ConfigCase):
         self.assertEqual(listener.limits, Limits())
         self.assertEqual(settings.limits, Limits())
         self.assertEqual(settings.sys.interval_s, 10)
-        self.assertIsNone(settings.auth.scram)
+        self.assertEqual(settings.auth, ())
         self.assertEqual(settings.warnings, ())
 
     def test_limits_without_listener(self) -> None:
@@ -176,6 +177,7 @@ class ListenerTests(ConfigCase):
             [[listeners]]
             host = "fe80::1%eth0"
             port = 0
+            allow_anonymous = true
             """
         )
         self.assertEqual(
@@ -270,6 +272,8 @@ class ListenerTests(ConfigCase):
                 name = "two"
                 host = "{two}"
                 port = 1883
+                [limits]
+                allow_anonymous = true
                 """
             if clash:
                 (problem,) = self.problems(text)
@@ -347,7 +351,7 @@ class ListenerTests(ConfigCase):
         self.assertEqual(
             warning,
             f"{self.file}:2: listeners[0].allow_anonymous: nobody can log in at tcp-1883:"
-            " it requires a user, and [auth] has none",
+            " it requires a user, and no [[auth]] is for it",
         )
 
 
@@ -497,7 +501,6 @@ class TlsTests(ConfigCase):
                 """
                 ca = "ca.crt"
                 client_certificate = "required"
-                identity_as_username = "cn"
                 ciphers = "ECDHE+AESGCM"
                 ciphersuites = ["TLS_AES_128_GCM_SHA256"]
                 sni = [{hosts = ["other"], certificate = "b.crt", key = "b.key"}]
@@ -557,10 +560,8 @@ class TlsTests(ConfigCase):
         )
         write_revocations(self.authority, self.folder / "crl.pem")
         self.assertProblem(
-            self.listener('crl = "crl.pem"\nidentity_as_username = "subject"'),
+            self.listener('crl = "crl.pem"'),
             '6: listeners[0].tls.crl: needs client_certificate = "optional" or "required"',
-            '7: listeners[0].tls.identity_as_username: needs client_certificate = "optional"'
-            ' or "required"',
         )
         self.assertProblem(
             self.listener('client_certificate = "required"\nca = "ca.crt"\ncrl = "ca.crt"'),
@@ -1186,3 +1187,148 @@ d = 1
     def test_any_text(self, text: str) -> None:
         """It ends, whatever the text is."""
         line_numbers(text)
+
+
+class AuthTests(ConfigCase):
+    """`[[auth]]`, whose types are plugins."""
+
+    def test_in_the_order_of_the_file(self) -> None:
+        settings = self.settings(
+            """
+            [[listeners]]
+            name = "a"
+            port = 1
+            [[listeners]]
+            name = "b"
+            port = 2
+            [[auth]]
+            type = "certificate"
+            identity = "uri"
+            listeners = ["b"]
+            [[auth]]
+            type = "registry"
+            name = "users"
+            on_error = "next"
+            """
+        )
+        first, second = settings.auth
+        self.assertEqual(
+            (first.type, first.name, first.on_error), ("certificate", "certificate", "refuse")
+        )
+        self.assertEqual((first.listeners, first.options.identity), (("b",), "uri"))
+        self.assertEqual((second.type, second.name, second.on_error), ("registry", "users", "next"))
+        self.assertTrue(second.applies_to("a") and not first.applies_to("a"))
+
+    def test_mistakes(self) -> None:
+        kinds = ", ".join(f'"{kind}"' for kind in sorted(own()))
+        self.assertProblem(
+            '[[auth]]\nname = "x"', f"1: auth[0].type: missing; expected one of {kinds}"
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "regsitry"',
+            f"2: auth[0].type: expected one of {kinds}, found 'regsitry';"
+            ' did you mean "registry"?',
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "registry"\nidentity = "cn"',
+            '3: auth[0].identity: unknown key; did you mean "identify_by"?',
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "certificate"\nidentity = "dn"',
+            '3: auth[0].identity: expected one of "cn", "subject", "dns", "uri", "email",'
+            ' found "dn" (did you mean "dns"?)',
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "registry"\n[[auth]]\ntype = "registry"',
+            '3: auth[1].name: "registry" is the name of another one; give it a name of its own',
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "registry"\nlisteners = ["mqtt"]',
+            '3: auth[0].listeners[0]: there is no listener "mqtt"; there are: tcp-1883',
+        )
+        self.assertProblem(
+            '[auth.scram]\nusers_file = "x"',
+            " auth: expected a list of tables, each headed [[auth]], found a table",
+        )
+
+    def test_password_file(self) -> None:
+        """What is wrong with it is an error of the configuration, with the line of the file."""
+        self.assertProblem(
+            '[[auth]]\ntype = "password-file"\nfile = "none"',
+            f"3: auth[0].file: cannot read {self.folder}/none: No such file or directory",
+        )
+        (self.folder / "users").write_text("# users\nalice:plain text")
+        (problem,) = self.problems('[[auth]]\ntype = "password-file"\nfile = "users"')
+        self.assertIn(f"3: auth[0].file: {self.folder}/users:2: not a hash", problem)
+        self.assertNotIn("plain text", problem)
+
+
+class AnonymousTests(ConfigCase):
+    """A broker that is open to all does not come about by leaving out a line."""
+
+    def allowed(self, text: str) -> list[bool]:
+        return [each.limits.allow_anonymous for each in self.settings(text).listeners]
+
+    def test_on_this_machine(self) -> None:
+        local = '[[listeners]]\n[[listeners]]\nhost = "::1"\nport = 1884\n[[listeners]]\n'
+        text = local + 'transport = "unix"\npath = "x.sock"\n'
+        self.assertEqual(self.allowed(text), [True] * 3)
+
+    def test_others_can_reach_it(self) -> None:
+        for line in (
+            'host = "0.0.0.0"',
+            'host = "::"',
+            'host = "192.0.2.7"',
+            "proxy_protocol = true",
+        ):
+            (problem,) = self.problems(f"[[listeners]]\n{line}\n")
+            self.assertIn("1: listeners[0]: others can reach tcp-1883", problem)
+            self.assertIn('Add an authenticator, as [[auth]] with type = "registry"', problem)
+            self.assertIn("or write allow_anonymous = true to let everybody in", problem)
+
+    def test_said_so(self) -> None:
+        text = '[[listeners]]\nhost = "0.0.0.0"\n'
+        self.assertEqual(self.allowed(text + "allow_anonymous = true"), [True])
+        self.assertEqual(self.allowed(text + "[limits]\nallow_anonymous = true"), [True])
+        self.assertEqual(self.allowed(text + "allow_anonymous = false"), [False])
+
+    def test_with_an_authenticator(self) -> None:
+        text = '[[listeners]]\nhost = "0.0.0.0"\n[[auth]]\ntype = "registry"\n'
+        self.assertEqual(self.allowed(text), [False])
+        self.assertEqual(self.allowed(text + "[limits]\nallow_anonymous = true"), [True])
+
+    def test_with_one_for_another_listener(self) -> None:
+        text = """
+            [[listeners]]
+            name = "in"
+            [[listeners]]
+            name = "out"
+            host = "0.0.0.0"
+            port = 1884
+            [[auth]]
+            type = "registry"
+            listeners = ["in"]
+            """
+        (problem,) = self.problems(text)
+        self.assertIn("4: listeners[1]: others can reach out", problem)
+
+    def test_anonymous_as_a_type(self) -> None:
+        text = """
+            [[listeners]]
+            host = "0.0.0.0"
+            [[auth]]
+            type = "registry"
+            [[auth]]
+            type = "anonymous"
+            """
+        self.assertEqual(self.allowed(text), [True])
+        self.assertProblem(
+            text + "[limits]\nallow_anonymous = false",
+            '2: listeners[0].allow_anonymous: not together with [[auth]] of type "anonymous" for'
+            " tcp-1883",
+        )
+
+    def test_what_is_wrong_with_auth_is_said_alone(self) -> None:
+        text = '[[listeners]]\nhost = "0.0.0.0"\n[[auth]]\ntype = "x"'
+        (problem,) = self.problems(text)
+        self.assertIn("auth[0].type", problem)

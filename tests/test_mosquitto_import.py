@@ -258,6 +258,32 @@ class Doors(Case):
         self.assertEqual(self.anonymous("allow_anonymous false"), [False])
         self.assertEqual(self.anonymous("password_file x"), [False])
 
+    def test_password_file(self) -> None:
+        """It is read as it is, for the listeners that it was for."""
+        found = self.keys("password_file x")
+        self.assertEqual(found["auth"], [{"type": "password-file", "file": "x"}])
+        text = (
+            "per_listener_settings true\nlistener 1\npassword_file x\nlistener 2\npassword_file y"
+        )
+        self.assertEqual(
+            self.keys(text)["auth"],
+            [
+                {"type": "password-file", "file": "x", "listeners": ["tcp-1"]},
+                {
+                    "type": "password-file",
+                    "name": "password-file-2",
+                    "file": "y",
+                    "listeners": ["tcp-2"],
+                },
+            ],
+        )
+        text = "listener 1\npassword_file x\nuse_username_as_clientid true"
+        self.assertTrue(self.listener(text)["username_as_client_id"])
+
+    def test_password_file_with_rules_that_are_lost(self) -> None:
+        found = self.keys("listener 1\npassword_file x\nacl_file y")
+        self.assertNotIn("auth", found)
+
     def test_per_listener_settings(self) -> None:
         text = "per_listener_settings true\nlistener 1\nallow_anonymous true\nlistener 2\n"
         self.assertEqual(self.anonymous(text), [True, False])
@@ -399,7 +425,10 @@ class Command(Case):
         self.assertTrue(local.limits.allow_anonymous)
         assert devices.tls is not None
         self.assertEqual(devices.tls.client_certificate, "required")
-        self.assertEqual((devices.tls.identity_as_username, devices.tls.min_version), ("cn", "1.3"))
+        self.assertEqual(devices.tls.min_version, "1.3")
+        (source,) = settings.auth
+        self.assertEqual((source.type, source.options.identity), ("certificate", "cn"))
+        self.assertEqual(source.listeners, (devices.name,))
         self.assertTrue(devices.limits.username_as_client_id and devices.proxy_protocol)
         self.assertEqual((devices.limits.versions, devices.max_connections), ((4, 5), 500))
         self.assertEqual((socket.transport, socket.limits.max_qos), ("unix", 1))
@@ -412,7 +441,8 @@ class Command(Case):
         self.assertEqual(status, 0)
         for said in (out, errors):
             self.assertIn(
-                "mosquitto.conf:2: password_file: users and rules are not taken over", said
+                "mosquitto.conf:2: password_file: left out, as its users could do anything:",
+                said,
             )
             self.assertIn("mosquitto.conf:3: acl_file: users and rules are not taken over", said)
 

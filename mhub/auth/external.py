@@ -143,6 +143,9 @@ class ExternalSource:
     def reload(self) -> None:
         self.cache.clear()
 
+    def forget(self) -> None:
+        self.cache.clear()
+
     def decoy(self) -> str:
         """A hash like those that it has seen."""
         return self._decoy

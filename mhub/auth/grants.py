@@ -20,20 +20,22 @@ MAX_GRANTS: Final = 1000
 
 
 def grant(action: str, topic: str, placeholders: bool = True) -> str:
-    """The line that allows it; "" for a topic that is not one, which nothing ever matches.
+    """The line that allows it; "" for a topic that is not one, which nothing ever matches."""
+    if filter_problem(topic):
+        return ""
+    return f"{action}, {escaped(topic, placeholders)}, any, allow"
 
-    `placeholders`: whether %u and %c in the topic stand for user and client id.
-    """
+
+def escaped(topic: str, placeholders: bool = True) -> str:
+    """A topic as a policy writes it; `placeholders`: %u and %c in it are user and client id."""
     text = topic.replace("%", "%%")
     if placeholders:
         text = text.replace("%%u", "%u").replace("%%c", "%c")
-    if not text or filter_problem(text):
-        return ""
     text = text.translate(_ESCAPES)
     inner = text.strip(" ")
     before = len(text) - len(text.lstrip(" "))
     after = len(text) - before - len(inner)
-    return f"{action}, {'%20' * before}{inner}{'%20' * after}, any, allow"
+    return "%20" * before + inner + "%20" * after
 
 
 def check_grant(line: str) -> str:

@@ -30,9 +30,9 @@ Times in the registry are seconds since 1970 (`wall`).
 """
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from itertools import islice
-from typing import Final, Protocol
+from typing import Final
 
 from mhub.auth.addresses import (
     Networks,
@@ -77,27 +77,6 @@ SLICE: Final = 500
 """Sessions that are looked at in a turn for whether a new ban hits them: about 1 ms."""
 
 
-class EntryView(Protocol):
-    @property
-    def key(self) -> str: ...
-
-    @property
-    def value(self) -> str: ...
-
-
-class RegistryView(Protocol):
-    """What the guard needs of the registry."""
-
-    @property
-    def watchers(self) -> list[Callable[[list[str]], None]]: ...
-
-    def get(self, key: str) -> EntryView | None: ...
-
-    def items(self, prefix: str) -> Iterable[EntryView]: ...
-
-    def change(self, values: dict[str, str | None], now: float) -> object: ...
-
-
 class Lockout:
     def __init__(self, text: str) -> None:
         """From JSON.  What cannot be read in it is a lock-out that is over."""
@@ -128,7 +107,6 @@ class LoginGuard:
         self,
         settings: GuardSettings,
         hub: Hub,
-        registry: RegistryView,
         wall: Callable[[], float],
         later: Callable[[Callable[[], None]], object],
         settle: Callable[[], None],
@@ -136,7 +114,7 @@ class LoginGuard:
         """`later` calls in another turn of the reactor; `settle` sends what a call has changed."""
         self._settings = settings
         self._hub = hub
-        self._registry = registry
+        self._registry = hub.registry
         self._wall = wall
         self._later = later
         self._settle = settle
@@ -156,8 +134,9 @@ class LoginGuard:
         self._known: dict[bytes, None] = {}  # users at addresses they have logged in from
         self._fresh: Bans | None = None  # new bans, while those that they hit are looked for
         self._left: Iterator[Session] = iter(())
-        registry.watchers.append(self._changed)
-        self._changed([entry.key for entry in (*registry.items(BAN), *registry.items(LOCKOUT))])
+        self._registry.watchers.append(self._changed)
+        known = (*self._registry.items(BAN), *self._registry.items(LOCKOUT))
+        self._changed([entry.key for entry in known])
 
     def _make_counters(self, threshold: int, window_s: float) -> Counters | None:
         if threshold == 0:

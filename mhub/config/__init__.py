@@ -3,9 +3,11 @@
 load              a file -> `Settings`, or `ConfigError` with everything that is wrong
 settings          the settings, and with each its type, range, default and documentation
 limits            the same for `[limits]`, whose values `mhub.core` reads
+auth              the same for `[[auth]]`, whose types are plugins, and `[passwords]`
 cluster           the same for `[cluster]`
 guard             the same for `[guard]`
 listeners         checks of `[[listeners]]` that need more than one key
+anonymous         who may come in without proving who they are
 cluster_checks    such checks of `[cluster]`
 certificates      checks of the files that TLS needs
 schema            keys, tables and lists
@@ -28,12 +30,10 @@ from mhub.config.limits import BrokerLimits
 from mhub.config.load import load, parse
 from mhub.config.problems import ConfigError, Problem
 from mhub.config.settings import (
-    AuthSettings,
     ControlSettings,
     ListenerSettings,
     LogSettings,
     NetSettings,
-    ScramSettings,
     Settings,
     SniSettings,
     SysSettings,
@@ -41,7 +41,6 @@ from mhub.config.settings import (
 )
 
 __all__ = [
-    "AuthSettings",
     "BrokerLimits",
     "ClusterSettings",
     "ClusterTlsSettings",
@@ -52,7 +51,6 @@ __all__ = [
     "LogSettings",
     "NetSettings",
     "Problem",
-    "ScramSettings",
     "Settings",
     "SniSettings",
     "SysSettings",

@@ -50,7 +50,11 @@ def _is_mount_point(text: str) -> bool:
 _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "versions": Key(ListOf(Version(), low=1), "The versions of MQTT that are spoken."),
     "allow_anonymous": Key(
-        Boolean(), "Let clients in that do not prove who they are, whatever user name they give."
+        Boolean(),
+        "Let clients in that bring no password and that no `[[auth]]` identifies, whatever user"
+        " name they give. A listener that others can reach (not on a loopback address or a Unix"
+        " socket, or with `proxy_protocol`) needs an `[[auth]]` or this.",
+        shown="`true` for a listener without `[[auth]]`, else `false`",
     ),
     "allow_empty_client_id": Key(
         Boolean(),

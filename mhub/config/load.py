@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.config.certificates import read_file
+from mhub.config.anonymous import settle_anonymous
+from mhub.config.auth import PasswordSettings, Sources
 from mhub.config.cluster import ClusterSettings
 from mhub.config.cluster_checks import check_cluster
 from mhub.config.guard import GuardSettings
@@ -20,7 +21,6 @@ from mhub.config.schema import Key, Record, Table, keys_of
 from mhub.config.servers import check_redis
 from mhub.config.settings import (
     LEASE_S,
-    AuthSettings,
     ControlSettings,
     ListenerSettings,
     LogSettings,
@@ -53,7 +53,14 @@ TOP: Final[dict[str, Key[Any]]] = {
     "sys": Key(Record(SysSettings), "Statistics under `$SYS`; `monitoring.md` lists them."),
     "net": Key(Record(NetSettings), "How the sockets are served."),
     "log": Key(Table(LOG_KEYS), "What is logged, and where to; see `monitoring.md`."),
-    "auth": Key(Record(AuthSettings), "Who clients are; see `authentication.md`."),
+    "auth": Key(
+        Sources(),
+        "Who clients are: the authenticators, asked in the order of the file until one says yes or"
+        " no; see `authentication.md`. Any number.",
+    ),
+    "passwords": Key(
+        Record(PasswordSettings), "How passwords are checked, which is slow on purpose."
+    ),
     "guard": Key(
         Record(GuardSettings),
         "Who is kept out after failed logins, and flapping clients; see `authentication.md`.",
@@ -103,7 +110,10 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     limits = Limits(**{name: value for name, value in given.items() if name in LIMIT_KEYS})
     broker = BrokerLimits(**{name: value for name, value in given.items() if name in BROKER_KEYS})
     tables = found.pop("listeners", []) or [(place.at("listeners").item(0), {})]
-    listeners = build_listeners(tables, limits)
+    sources = found.pop("auth", [])
+    listeners = settle_anonymous(
+        build_listeners(tables, limits), tables, sources, "allow_anonymous" in given
+    )
     store = _build_store(found.pop("store", {}), place.at("store"))
     control = _build_control(found.pop("control", {}), "cluster" in found, place.at("control"))
     log = _build_log(found.pop("log", {}), place.at("log"))
@@ -115,13 +125,13 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
         broker=broker,
         store=store,
         control=control,
+        auth=tuple(source for _, source in sources),
         **found,
     )
     if settings.cluster is not None:
         check_cluster(settings.cluster, listeners, place.at("cluster"))
     _check_control(control, listeners, place.at("control"))
     _check_client_ids(settings, place)
-    _check_users(settings, place)
     _warn(settings, place)
     return replace(settings, warnings=tuple(found.render(file) for found in place.report.warnings))
 
@@ -196,32 +206,17 @@ def _check_client_ids(settings: Settings, place: Place) -> None:
             )
 
 
-def _check_users(settings: Settings, place: Place) -> None:
-    if settings.auth.scram is not None and settings.auth.scram.users_file:
-        from mhub.auth.users import UsersFileError, parse_users
-
-        at = place.at("auth").at("scram").at("users_file")
-        data = read_file(settings.auth.scram.users_file, at)
-        if data is not None:
-            try:
-                parse_users(data, settings.auth.scram.users_file)
-            except UsersFileError as error:
-                at.wrong(str(error))
-
-
 def _warn(settings: Settings, place: Place) -> None:
     """What a broker can start with, but its owner hardly wants."""
     for index, listener in enumerate(settings.listeners):
         key = place.at("listeners").item(index).at("allow_anonymous").path
-        by_certificate = listener.tls is not None and listener.tls.identity_as_username != "off"
-        if (
-            not listener.limits.allow_anonymous
-            and settings.auth.scram is None
-            and not by_certificate
+        if not listener.limits.allow_anonymous and not any(
+            source.applies_to(listener.name) for source in settings.auth
         ):
             place.report.warn(
                 key,
-                f"nobody can log in at {listener.name}: it requires a user, and [auth] has none",
+                f"nobody can log in at {listener.name}: it requires a user, and no [[auth]] is for"
+                " it",
             )
     _warn_of_free_client_ids(settings, place)
     _warn_of_impatience(settings, place)

@@ -58,8 +58,8 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         ("listeners.tls.client_certificate",),
         '`"required"`; there is also `"optional"`',
     ),
-    "use_identity_as_username": (("listeners.tls.identity_as_username",), '`"cn"`'),
-    "use_subject_as_username": (("listeners.tls.identity_as_username",), '`"subject"`'),
+    "use_identity_as_username": (("auth.identity",), 'type `"certificate"`, `"cn"`'),
+    "use_subject_as_username": (("auth.identity",), 'type `"certificate"`, `"subject"`'),
     "tls_version": (("listeners.tls.min_version",), "the lowest version, not the only one"),
     "ciphers": (("listeners.tls.ciphers",), "for TLS 1.2"),
     "ciphers_tls1.3": (("listeners.tls.ciphersuites",), "a list"),
@@ -135,8 +135,8 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     # The broker
     "sys_interval": (("sys.interval_s",), ""),
     "password_file": (
-        ("auth.scram.users_file",),
-        "SCRAM-SHA-256 for MQTT 5.0; made by `mhub scram-user`",
+        ("auth.file",),
+        'type `"password-file"`; the file is read as it is',
     ),
     "log_type": (("log.level",), "a threshold"),
     "connection_messages": (

@@ -7,6 +7,7 @@ the reason.  Where Mosquitto's default differs in who may come in or in what is 
 written out.  Where rules of access get lost, nobody is let in rather than everybody.
 """
 
+import os
 import sys
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator
@@ -45,6 +46,7 @@ class Import:
         self.mistakes: list[tuple[Option, str]] = []
         self.general: dict[str, dict[str, object]] = {}
         self.listeners: list[dict[str, object]] = []
+        self._auth: dict[tuple[str, str, str], list[str]] = {}  # the listeners of each [[auth]]
         self._broker()
         for listener in found.listeners:
             self._listener(listener)
@@ -52,7 +54,9 @@ class Import:
             # Without any, Mosquitto lets everybody on this machine in, and mhub does, too; not so
             # if those of the file were left out.
             local = not found.listeners and self._allow_anonymous(None, True)
-            self.listeners.append({"host": "127.0.0.1", "port": 1883, "allow_anonymous": local})
+            keys: dict[str, object] = {"host": "127.0.0.1", "port": 1883, "allow_anonymous": local}
+            self._password_file(None, keys)
+            self.listeners.append(keys)
         self._rest()
 
     # The broker as a whole
@@ -171,6 +175,7 @@ class Import:
                 self._used.update(options)
             return
         self._transport(listener, keys)
+        self._password_file(listener, keys)
         for name, (key, convert) in LISTENER.items():
             if (option := listener.last(name)) is not None:
                 value = self._convert(option, convert)
@@ -188,11 +193,13 @@ class Import:
                 keys["bind_interface"] = self._convert(option, str)
         if (option := listener.last("use_username_as_clientid")) is not None:
             if self._convert(option, boolean):
-                if "tls.identity_as_username" in keys:
+                if self._is_asked(keys):
                     keys["username_as_client_id"] = True
                 else:
                     self._remark(option, f"nobody proves to be who a user name says; {ACCESS}")
         keys["allow_anonymous"] = self._allow_anonymous(listener, False)
+        if keys["allow_anonymous"] and keys.pop("username_as_client_id", False):
+            self._remark(listener.head, "username_as_client_id needs allow_anonymous = false")
         for options in listener.options.values():
             for option in options:
                 if option not in self._used:
@@ -300,9 +307,9 @@ class Import:
             if (option := given["crlfile"]) is not None:
                 keys["tls.crl"] = option.value
             if flag("use_subject_as_username"):
-                keys["tls.identity_as_username"] = "subject"
+                self._ask("certificate", "identity", "subject", keys)
             elif flag("use_identity_as_username"):
-                keys["tls.identity_as_username"] = "cn"
+                self._ask("certificate", "identity", "cn", keys)
         else:
             for name in ("crlfile", "use_identity_as_username", "use_subject_as_username"):
                 if (option := given[name]) is not None and option.value.lower() != "false":
@@ -319,6 +326,32 @@ class Import:
                 self._remark(option, "TLS 1.2 is the lowest version here")
 
     # Who is let in
+
+    def _ask(self, kind: str, key: str, value: str, keys: dict[str, object]) -> None:
+        """An authenticator for a listener."""
+        self._auth.setdefault((kind, key, value), []).append(_name(keys))
+
+    def _is_asked(self, keys: dict[str, object]) -> bool:
+        return any(_name(keys) in listeners for listeners in self._auth.values())
+
+    def _password_file(self, listener: Listener | None, keys: dict[str, object]) -> None:
+        own = listener.options if listener is not None else {}
+        option = listener.last("password_file") if listener is not None else None
+        if option is None:
+            option = self._last("password_file")
+        if option is None:
+            return
+        self._used.add(option)
+        guards = ({*own} | {*self._found.general}) & GUARDS
+        if guards <= {"password_file"}:
+            self._ask("password-file", "file", option.value, keys)
+        else:
+            others = " and ".join(sorted(guards - {"password_file"}))
+            self._remark(
+                option,
+                f"left out, as its users could do anything: {others} is not taken over here; make"
+                ' rules of it, then add [[auth]] with type = "password-file"',
+            )
 
     def _allow_anonymous(self, listener: Listener | None, local: bool) -> bool:
         """As Mosquitto would have it, but never more than that."""
@@ -346,8 +379,6 @@ class Import:
         note = note_of(option.name)
         if note is None:
             self.mistakes.append((option, "Mosquitto 2.1 has no such option"))
-        elif option.name == "password_file":
-            self._remark(option, f"{ACCESS}; for MQTT 5.0 there is SCRAM, see mhub scram-user")
         elif option.name != "per_listener_settings":
             self._remark(option, note or "no counterpart")
 
@@ -388,11 +419,26 @@ class Import:
             yield "[[listeners]]"
             for key, value in listener.items():
                 yield f"{key} = {_value(value)}"
+        names = [_name(listener) for listener in self.listeners]
+        for number, ((kind, key, value), listeners) in enumerate(self._auth.items()):
+            yield from ["", "[[auth]]", f'type = "{kind}"']
+            if any(kind == other for other, *_ in list(self._auth)[:number]):
+                yield f'name = "{kind}-{number + 1}"'
+            yield f"{key} = {_value(value)}"
+            if listeners != names:
+                yield f"listeners = {_value(listeners)}"
         for table, keys in self.general.items():
             yield ""
             yield f"[{table}]"
             for key, value in keys.items():
                 yield f"{key} = {_value(value)}"
+
+
+def _name(keys: dict[str, object]) -> str:
+    """What a listener without a name is called."""
+    if keys.get("transport") == "unix":
+        return f"unix-{os.path.basename(str(keys['path']))}"
+    return f"{keys.get('transport', 'tcp')}-{keys['port']}"
 
 
 def _value(value: object) -> str:
@@ -418,7 +464,7 @@ def main(argv: list[str]) -> int:
         prog="mhub import",
         description="Make a configuration for mhub from a mosquitto.conf. What is different here or"
         " has no counterpart is listed, with its line: on stderr, and at the head of the result."
-        " Users and rules of access (password_file, acl_file, plugins) are not taken over yet."
+        " Rules of access (acl_file, plugins) are not taken over here."
         " The exit status is 1 when something in the file was not understood; the rest is"
         " imported all the same.",
     )

@@ -6,6 +6,7 @@ The classes are frozen: a reload makes new ones.  What stands in `setting(...)` 
 from dataclasses import dataclass, field
 from typing import Final
 
+from mhub.config.auth import PasswordSettings, SourceSettings
 from mhub.config.cluster import ClusterSettings
 from mhub.config.guard import GuardSettings
 from mhub.config.kinds import (
@@ -115,11 +116,6 @@ class TlsSettings:
     )
     crl: str = setting(
         FilePath(), "", "Client certificates that were revoked, as a PEM file.", shown="none"
-    )
-    identity_as_username: str = setting(
-        Choice("off", "cn", "subject"),
-        "off",
-        "Take the user name from the client's certificate: its common name, or its whole subject.",
     )
 
 
@@ -416,23 +412,6 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
-class ScramSettings:
-    users_file: str = setting(
-        FilePath(),
-        "",
-        "Who may log in; written by `mhub scram-user`. Read again when it changes.",
-        required=True,
-    )
-
-
-@dataclass(frozen=True)
-class AuthSettings:
-    scram: ScramSettings | None = setting(  # noqa: RUF009 (makes a field)
-        Record(ScramSettings), None, "Enhanced authentication with SCRAM-SHA-256.", shown="off"
-    )
-
-
-@dataclass(frozen=True)
 class ControlSettings:
     path: str = setting(
         FilePath(off=True),
@@ -458,7 +437,8 @@ class Settings:
     sys: SysSettings = field(default_factory=SysSettings)
     net: NetSettings = field(default_factory=NetSettings)
     log: LogSettings = field(default_factory=LogSettings)
-    auth: AuthSettings = field(default_factory=AuthSettings)
+    auth: tuple[SourceSettings, ...] = ()
+    passwords: PasswordSettings = field(default_factory=PasswordSettings)
     guard: GuardSettings = field(default_factory=GuardSettings)
     cluster: ClusterSettings | None = None
     control: ControlSettings = field(default_factory=ControlSettings)

@@ -1,5 +1,6 @@
 """What a configuration comes to, in a few lines for `mhub check-config`."""
 
+from mhub.config.auth import SourceSettings
 from mhub.config.cluster import ClusterSettings
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.settings import ListenerSettings, Settings, StoreSettings
@@ -15,13 +16,18 @@ def summary(settings: Settings) -> str:
         text = ", ".join(_special(listener, settings))
         lines.append(f"  {listener.name:<{width}}  {listener.address:<{address}}  {text}".rstrip())
     lines.append(f"  {_store(settings.store)}")
-    if settings.auth.scram is not None:
-        lines.append(f"  SCRAM-SHA-256 users from {settings.auth.scram.users_file}")
+    if settings.auth:
+        lines.append(f"  clients are identified by {', then '.join(map(_source, settings.auth))}")
     if settings.cluster is not None:
         lines.append(f"  {_cluster(settings.cluster)}")
     if settings.control.required:
         lines.append(f"  control socket {settings.control.path}")
     return "\n".join(lines)
+
+
+def _source(source: SourceSettings) -> str:
+    name = source.name if source.name == source.type else f"{source.name} ({source.type})"
+    return f"{name} at {' and '.join(source.listeners)}" if source.listeners else name
 
 
 def _store(store: StoreSettings) -> str:

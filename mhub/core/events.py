@@ -41,6 +41,8 @@ CRASHED: Final = "crashed"  # a defect of ours came to light; what it hit was cl
 NODE: Final = "node"  # another node; `cause`: its new state
 STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason, then at times
 STORE_RECOVERED: Final = "store_recovered"
+SOURCE_FAILED: Final = "source_failed"  # an authenticator cannot tell; `cause`: its name
+SOURCE_RECOVERED: Final = "source_recovered"
 
 KINDS: Final = (
     CONNECTED,
@@ -61,6 +63,8 @@ KINDS: Final = (
     NODE,
     STORE_FAILED,
     STORE_RECOVERED,
+    SOURCE_FAILED,
+    SOURCE_RECOVERED,
 )
 
 # Who ended a connection
@@ -457,4 +461,16 @@ class Events:
     def store_recovered(self, duration_s: float) -> None:
         event = Event(STORE_RECOVERED)
         event.duration_s = duration_s
+        self.emit(event)
+
+    def source_failed(self, name: str, text: str) -> None:
+        """An authenticator cannot tell who clients are; told once, until it can."""
+        event = Event(SOURCE_FAILED)
+        event.cause = name
+        event.text = text
+        self.emit(event)
+
+    def source_recovered(self, name: str) -> None:
+        event = Event(SOURCE_RECOVERED)
+        event.cause = name
         self.emit(event)

@@ -23,12 +23,18 @@ class Certificate:
     """A client certificate that was verified: by TLS here, or by the proxy in front."""
 
     def __init__(
-        self, common_name: str, subject: str = "", fingerprint: str = "", expires_at: float = 0.0
+        self,
+        common_name: str,
+        subject: str = "",
+        fingerprint: str = "",
+        expires_at: float = 0.0,
+        alternative_names: tuple[str, ...] = (),
     ) -> None:
         self.common_name = common_name  # "": there is none, or not a single one
         self.subject = subject  # as RFC 4514 writes it
         self.fingerprint = fingerprint  # SHA-256, in hex; "": the proxy does not say
         self.expires_at = expires_at  # seconds since 1970; 0: the proxy does not say
+        self.alternative_names = alternative_names  # `dns:`, `uri:` or `email:`, and the name
 
 
 class Principal:

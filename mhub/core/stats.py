@@ -28,6 +28,10 @@ class Stats:
         self.sessions_expired = 0
         self.keepalive_timeouts = 0
         self.authentication_timeouts = 0  # an authenticator did not answer
+        self.authentications = 0  # users who proved who they are
+        self.authentication_errors = 0  # an authenticator could not tell
+        self.passwords_checked = 0
+        self.passwords_refused = 0  # too many were waiting to be checked
         self.authentication_failures = 0  # whoever it was could not prove who it is
         self.refused_banned = 0  # by CONNACK
         self.refused_locked_out = 0  # by CONNACK

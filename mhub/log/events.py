@@ -66,6 +66,8 @@ class EventLog:
             events.NODE: (LogLevel.info, _node),
             events.STORE_FAILED: (LogLevel.error, _store_failed),
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
+            events.SOURCE_FAILED: (LogLevel.error, _source_failed),
+            events.SOURCE_RECOVERED: (LogLevel.info, _source_recovered),
         }
 
     def emit(self, event: Event) -> None:
@@ -233,3 +235,11 @@ def _store_failed(event: Event) -> str:
 
 def _store_recovered(event: Event) -> str:
     return f"the store recovered after {event.duration_s:.0f} s"
+
+
+def _source_failed(event: Event) -> str:
+    return f"the authenticator {event.cause} cannot tell who clients are: {_brief(event.text)}"
+
+
+def _source_recovered(event: Event) -> str:
+    return f"the authenticator {event.cause} works again"

@@ -4,8 +4,9 @@ import base64
 import hashlib
 import hmac
 
-from mhub.auth.scram import METHOD, ScramMethod
+from mhub.auth.scram import METHOD
 from mhub.auth.users import make_verifier, set_user
+from tests.auth.world import World
 from tests.conformance import mqtt5 as p5
 from tests.conformance.mqtt5 import Mqtt5Case, Reason
 from tests.conformance.statements import statement
@@ -46,7 +47,10 @@ class Scram(Mqtt5Case):
         set_user(users, "alice", make_verifier("secret", 4096))
         set_user(users, "bob", make_verifier("secret", 4096))
         self.start()
-        self.hub.admission.methods[METHOD] = ScramMethod(users)
+        world = World()
+        world.add("password-file", file=users)
+        world.start()
+        self.hub.admission.methods.update(world.chain.methods)
 
     def auth(self, reason: int, data: bytes) -> bytes:
         return p.auth(reason, [(Prop.AUTH_METHOD, METHOD), (Prop.AUTH_DATA, data)])

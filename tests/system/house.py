@@ -22,8 +22,14 @@ _CONFIG = """
 level = "debug"
 rate = 0
 
-[auth.scram]
-users_file = "scram-users"
+[[auth]]
+type = "certificate"
+listeners = ["devices", "proxied", "proxied-secure"]
+
+[[auth]]
+type = "password-file"
+file = "scram-users"
+listeners = ["users"]
 
 [[listeners]]
 name = "plain"
@@ -69,18 +75,19 @@ certificate = "server.crt"
 key = "server.key"
 client_certificate = "required"
 ca = "devices-ca.crt"
-identity_as_username = "cn"
 
 [[listeners]]
 name = "proxied"
 port = 0
 proxy_protocol = true
+allow_anonymous = true
 
 [[listeners]]
 name = "proxied-secure"
 transport = "tls"
 port = 0
 proxy_protocol = true
+allow_anonymous = true
 tls.certificate = "server.crt"
 tls.key = "server.key"
 
