@@ -132,6 +132,7 @@ class DependencyTests(SynchronousTestCase):
         "OpenSSL": "twisted",
         "cryptography": "twisted",
         "service_identity": "twisted",
+        "argon2": "argon2-cffi",
         "casbin": "pycasbin",
         "werkzeug": "klein",
     }
