@@ -87,7 +87,10 @@ def hub_settings(settings: Settings) -> HubSettings:
     wanted.max_retained_bytes = settings.broker.max_retained_bytes
     wanted.max_queued_bytes_total = settings.broker.max_queued_bytes_total
     wanted.max_partial_bytes = settings.broker.max_partial_bytes
-    wanted.max_topic_levels = settings.broker.max_topic_levels
+    # What holds for all; a listener may allow less.
+    limits = [settings.limits, *(listener.limits for listener in settings.listeners)]
+    wanted.max_topic_levels = max(each.max_topic_levels for each in limits)
+    wanted.overload_drift_s = settings.net.overload_drift_s
     wanted.max_wildcard_patterns = settings.broker.max_wildcard_patterns
     wanted.work_per_turn = settings.net.deliveries_per_turn
     wanted.portion = settings.net.portion

@@ -689,6 +689,7 @@ class StoreTests(ConfigCase):
         redis = self.settings(self.redis('username = "u"\npassword_file = "secret"')).store.redis
         self.assertEqual(redis.password_file, str(self.folder / "secret"))
         self.settings(self.redis('password = "pencil"'))
+        self.settings(self.redis('username = "u"\npassword = "pencil"'))
         for keys, problem in (
             ('username = "u"', f"4: {at}.username: needs password or password_file"),
             (

@@ -15,6 +15,7 @@ redis            users in Redis
 postgresql, mysql  users in a database: how to connect
 sql              ... what is asked and what the answer means; sql_text, the parameters of a query;
                  sql_pool, connections in threads
+http             a web service that is asked about clients; http_client, its requests
 external         sources that ask a server: settings, and what a server may say about a user
 backend          the bounds around such a server: queue, time-out, circuit breaker
 answer_cache     its answers, remembered for a moment

@@ -341,6 +341,12 @@ class NetSettings:
         20_000,
         "How many messages are handed to clients before the sockets are looked at again.",
     )
+    overload_drift_s: float = setting(
+        Seconds(0, 3600),
+        2.0,
+        "When the broker is late by so much, twice in a row, it refuses new clients (0x89, in MQTT"
+        " 3.1.1 the return code 3) until it has caught up; 0 never does.",
+    )
     portion: int = setting(
         Integer(1, 1_000_000),
         500,

@@ -40,7 +40,8 @@ that are gone with the time at which they were forgotten; the later one counts. 
 knows all whom the others know before it has a floor.  Forgotten is who left, whom an operator
 forgets, and who was away for too long; the last only where those who are together are more than
 half of all.  So of a cluster that is split for days one part at most goes on collecting: whoever
-comes back takes its table.
+comes back takes its table.  A node that knows no other one collects nothing: who is known is in its
+store a moment after it was met, and a crash may come before that.
 
 All this is about one lineage: a random word, made with the first change.  Tables of different
 lineages have nothing in common, and neither have parts of a cluster that operators made forget each
@@ -75,7 +76,6 @@ class Floors:
         self.floor = 0
         self.nodes: dict[str, Known] = {}
         self.gone: dict[str, int] = {}
-        self.alone = False  # all that were known were forgotten, by their own or an operator's word
 
     # Rounds
 
@@ -101,12 +101,9 @@ class Floors:
         if node is not None:
             node.given = max(node.given, stable)
 
-    def rise(self, own: int) -> bool:
+    def rise(self) -> bool:
         """Raise the floor as far as it goes; whether it did.  It never goes down."""
-        if self.nodes:
-            floor = min([node.given for node in self.nodes.values()])
-        else:
-            floor = own if self.alone else 0
+        floor = min([node.given for node in self.nodes.values()], default=0)
         if floor <= max(self.floor, ONCE):
             return False
         self.floor = floor
@@ -120,13 +117,11 @@ class Floors:
             return False
         self.gone.pop(name, None)
         self.nodes[name] = Known(timestamp)
-        self.alone = False
         return True
 
     def forget(self, name: str, timestamp: int) -> None:
         """A node will not come back; if it does, it takes our table."""
-        if self.nodes.pop(name, None) is not None:
-            self.alone = not self.nodes
+        self.nodes.pop(name, None)
         if self.lineage:
             self._is_gone(name, timestamp)
 
@@ -155,7 +150,6 @@ class Floors:
             if name not in self.nodes and timestamp > self.gone.get(name, 0):
                 self.nodes[name] = Known(timestamp)
                 self.gone.pop(name, None)
-                self.alone = False
                 news = True
         return news
 
@@ -192,7 +186,6 @@ class Floors:
                 "lineage": self.lineage,
                 "floor": self.floor,
                 "top": top,
-                "alone": self.alone,
                 "nodes": nodes,
                 "gone": self.gone,
             },
@@ -205,7 +198,6 @@ class Floors:
             noted = json.loads(text)
             self.lineage = str(noted["lineage"])
             self.floor = int(noted["floor"])
-            self.alone = bool(noted["alone"])
             for name, (met, given, taken) in noted["nodes"].items():
                 node = self.nodes[name] = Known(int(met))
                 node.given, node.taken = int(given), int(taken)

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, cast
 
 from mhub.core import events
+from mhub.core.accounts import owner_of
 from mhub.core.aliases import TopicAliases
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
@@ -75,14 +76,31 @@ class Publishing:
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
         else:
-            if message.retain:
+            retains = message.retain
+            if retains:
                 hub.retained.refused = False
+                message.owner = owner_of(connection.principal)
+                if message.payload and hub.retained_quota_reached(connection, message.topic):
+                    message.retain = False  # on all nodes
+                    hub.retained.refused = True
             if not hub.publish(message, route):
                 reason = reasons.NO_MATCHING_SUBSCRIBERS
-            if message.retain and hub.retained.refused:
+            if retains and hub.retained.refused:
                 reason = reasons.QUOTA_EXCEEDED  # all subscribers have it, later ones will not
         if qos:
             self._reply(connection, message, reason)
+
+    def skip(self, connection: Connection, data: bytes, first: int, body: int, end: int) -> None:
+        """A message of QoS 0 that is dropped before it is routed; its alias counts all the same."""
+        stats = self.hub.stats
+        stats.packets_received += 1
+        stats.publish_received += 1
+        stats.dropped_rate += 1
+        most = connection.limits.max_control_size
+        message = decode(data, first, body, end, connection.version, most)
+        stats.publish_bytes_received += len(message.payload)
+        if message.alias or not message.topic_data:
+            self._resolve_alias(connection, message)
 
     def _permission(self, connection: Connection, message: Publish, authorizer: Authorizer) -> int:
         """0 if a client may publish this, else why not.

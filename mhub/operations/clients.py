@@ -13,6 +13,9 @@ from fnmatch import translate
 from itertools import islice
 from typing import Final
 
+from mhub.core import connection as reasons
+from mhub.core import events
+from mhub.core.connection import Connection
 from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.limits import NEVER
@@ -41,6 +44,17 @@ PORTION: Final = 250
 
 LONGEST_MATCH: Final = 256
 """Characters of a pattern: to compile one takes 10 ms then, seconds if it is ten times as long."""
+
+WAITS: Final = {
+    reasons.UNREAD: "unread",
+    reasons.DEFERRED: "deferred",
+    reasons.TURN: "turn",
+    reasons.STORE: "store",
+    reasons.IDENTITY: "identity",
+    reasons.SESSION: "session",
+    reasons.RATE: "rate",
+}
+"""Why nothing is read from a client; `connection.paused` is a set of these."""
 
 STATES: Final = {"connected": True, "offline": False}
 
@@ -194,6 +208,9 @@ def detail(session: Session, moment: Moment) -> ClientDetail:
         inflight_most=session.inflight.window,
         incoming=len(session.incoming),
         is_reading=None if connection is None else not connection.blocked,
+        waits_for=() if connection is None else waits_for(connection),
+        limited={} if connection is None else limited(connection),
+        rates={} if connection is None else rates(connection),
         will=None
         if will is None
         else WillSummary(
@@ -208,6 +225,24 @@ def detail(session: Session, moment: Moment) -> ClientDetail:
             for name, each in _first_subscriptions(session)
         ),
     )
+
+
+def waits_for(connection: Connection) -> tuple[str, ...]:
+    found = [name for reason, name in WAITS.items() if connection.paused & reason]
+    if connection.output_limited:
+        found.append("max_messages_out_per_s")
+    return tuple(found)
+
+
+def limited(connection: Connection) -> dict[str, int]:
+    return {events.LIMITS[limit]: count for limit, count in (connection.limited or {}).items()}
+
+
+def rates(connection: Connection) -> dict[str, float]:
+    meter = connection.meter
+    if meter is None:
+        return {}
+    return {events.LIMITS[gate.cause]: round(1.0 / gate.token_s, 3) for gate in meter.gates()}
 
 
 def _first_subscriptions(session: Session) -> Iterator[tuple[str, Subscription]]:

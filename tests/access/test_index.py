@@ -276,6 +276,18 @@ class ChangeTests(SynchronousTestCase):
             self.assertTrue(root.is_empty())
         self.assertEqual((index.scopes, index._links, index._users), ({}, {}, {}))
 
+    def test_of_two_rules_with_one_pattern_the_other_stays(self) -> None:
+        index = index_of(
+            "p, role:everyone, *, publish, a/%c, any, allow\n"
+            "p, role:everyone, *, receive, a/%c, any, allow"
+        )
+        first, second = index.rows
+        index.apply([], [first])
+        self.assertEqual(index.publish(who("", "c"), "a/c", 0, False), NOT_AUTHORIZED)
+        self.assertTrue(index.receive(who("", "c"), "a/c"))
+        index.apply([], [second])
+        self.assertTrue(index.allows.is_empty())
+
     def test_a_row_to_remove_that_is_not_there_leaves_all_as_it_was(self) -> None:
         index = index_of("p, role:everyone, *, publish, a, any, allow")
         known = next(iter(index.rows))

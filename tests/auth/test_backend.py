@@ -352,7 +352,9 @@ class CacheTests(SynchronousTestCase):
     def test_a_no_is_remembered_for_seconds(self) -> None:
         for answer in (no("wrong"), not_mine()):
             self.put(b"k", answer)
-            self.assertIs(self.cache.get(b"k"), answer)
+            found = self.cache.get(b"k")
+            assert found is not None
+            self.assertEqual((found.outcome, found.remembered), (answer.outcome, True))
             self.clock.advance(3.1)
             self.assertIsNone(self.cache.get(b"k"))
         self.assertEqual(self.stats.auth_backend_cached, 2)
@@ -378,7 +380,9 @@ class CacheTests(SynchronousTestCase):
         self.bounds.cache_s = 60.0
         self.put(b"k", answer)
         self.clock.advance(59)
-        self.assertIs(self.cache.get(b"k"), answer)
+        found = self.cache.get(b"k")
+        assert found is not None
+        self.assertIs(found.identity, answer.identity)
         self.clock.advance(2)
         self.assertIsNone(self.cache.get(b"k"))
 
