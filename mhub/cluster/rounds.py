@@ -124,6 +124,20 @@ class Rounds(Fill):
         """Whether all linked nodes have what was here, in their stores."""
         return all(self.exchange(member).is_safe for member in self._node.links.values())
 
+    def numbers(self) -> dict[str, object]:
+        """For people: the table here, and who holds up the collection of tombstones."""
+        registry, floors = self._registry, self._floors
+        behind = [name for name, node in floors.nodes.items() if node.given <= floors.floor]
+        return {
+            "revision": registry.revision,
+            "entries": len(registry),
+            "tombstones": len(registry.tombstones),
+            "collected": registry.collected,
+            "refused": registry.refused,
+            "known": sorted(floors.nodes),
+            "behind": sorted(behind) if registry.tombstones else [],
+        }
+
     # Beginning a round
 
     def linked(self, member: Member) -> None:
