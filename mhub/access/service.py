@@ -139,10 +139,11 @@ class AccessService:
             self._name_revision()
             if delta.everybody:
                 self._warn_of_roles()
-        for name in delta.users:
-            self._user_changed(name)
+        # First of all: a will of somebody who is disconnected must not go by routes of before.
         if delta.everybody or delta.users:
             self._hub.rights_changed(None if delta.everybody else delta.users)
+        for name in delta.users:
+            self._user_changed(name)
 
     def _user_changed(self, name: str) -> None:
         hub = self._hub

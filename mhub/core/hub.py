@@ -534,7 +534,8 @@ class Hub:
     def update_principals(self, user: str, update: Callable[[Principal], Principal]) -> int:
         """What is known of a user has changed, as its tenant: how many principals it concerns.
 
-        `update` makes another one of each (`Principal.copy`), and does not change it.
+        `update` makes another one of each (`Principal.copy`) and does not change it; the same one
+        says that nothing is new.
         """
         found = 0
         for connection in list(self.admission.waiting):
@@ -546,6 +547,8 @@ class Hub:
             if session.principal.user == user:
                 found += 1
                 principal = update(session.principal)
+                if principal is session.principal:
+                    continue
                 if session.connection is not None:
                     session.connection.principal = principal
                 self.set_principal(session, principal)
