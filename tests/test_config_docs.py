@@ -99,5 +99,6 @@ class ExampleTests(TestCase):
                 (self.folder / table["password_file"]).write_text("secret")
         if "secret_file" in cluster:
             (self.folder / cluster["secret_file"]).write_text("x" * 32)
-        if "scram-users" in text:
-            set_user(str(self.folder / "scram-users"), "alice", make_verifier("x", 4096))
+        for source in document.get("auth", []):
+            if source["type"] == "password-file":
+                set_user(str(self.folder / source["file"]), "alice", make_verifier("x", 4096))

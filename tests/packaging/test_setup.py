@@ -144,13 +144,13 @@ class NameTests(SynchronousTestCase):
 class DependencyTests(SynchronousTestCase):
     # What others' names are imported under, and who brings them.
     BROUGHT_BY = {
-        "argon2": "argon2-cffi",
         "zope": "twisted",
         "OpenSSL": "twisted",
         "cryptography": "twisted",
         "service_identity": "twisted",
         "argon2": "argon2-cffi",
         "casbin": "pycasbin",
+        "jwt": "pyjwt",
         "werkzeug": "klein",
     }
 
@@ -158,7 +158,7 @@ class DependencyTests(SynchronousTestCase):
         project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
         extras = project["optional-dependencies"]
         needs = list(project["dependencies"])
-        for extra in ("http", "mysql", "postgresql", "redis"):
+        for extra in ("http", "jwt", "mysql", "postgresql", "redis"):
             needs += extras[extra]
         declared = {re.split(r"[^\w-]", need)[0] for need in needs}
         roots = {imported.split(".")[0] for name in modules() for imported in imports_of(name)}
