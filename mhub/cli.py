@@ -177,6 +177,36 @@ def kick(argv: list[str]) -> int:
     return run(argv)
 
 
+def user(argv: list[str]) -> int:
+    from mhub.control.user_command import main as run
+
+    return run(argv)
+
+
+def role(argv: list[str]) -> int:
+    from mhub.control.role_command import main as run
+
+    return run(argv)
+
+
+def policy(argv: list[str]) -> int:
+    from mhub.control.policy_command import main as run
+
+    return run(argv)
+
+
+def ban(argv: list[str]) -> int:
+    from mhub.control.ban_command import main as run
+
+    return run(argv)
+
+
+def explain(argv: list[str]) -> int:
+    from mhub.control.explain_command import main as run
+
+    return run(argv)
+
+
 def import_config(argv: list[str]) -> int:
     from mhub.config.mosquitto_import import main as run
 
@@ -191,6 +221,11 @@ COMMANDS: Final = {
     "status": Command("show a running broker", status),
     "clients": Command("list the clients of a running broker, or show one", clients),
     "kick": Command("disconnect a client of a running broker", kick),
+    "user": Command("add, change, lock and delete users", user),
+    "role": Command("add, change and delete roles", role),
+    "policy": Command("list, change, test and compare the rules of access", policy),
+    "ban": Command("keep users, clients and addresses out", ban),
+    "explain": Command("say why a client may do something, or may not", explain),
     "store": Command("check, export or import sessions and messages", store),
     "cluster": Command("see and change the cluster of a running node", cluster),
     "bench": Command("put load on any MQTT broker and measure it", bench),
