@@ -7,11 +7,12 @@ from tempfile import TemporaryDirectory
 
 from twisted.trial.unittest import TestCase
 
-from mhub.auth.users import make_verifier, set_user
+from mhub.auth.users import make_verifier
 from mhub.config import load, parse
 from mhub.config.mosquitto import OPTIONS
 from mhub.config.reference import all_keys, update
 from tests.helpers.certificates import Authority
+from tests.helpers.users import write_users
 
 DOCS = Path(__file__).absolute().parent.parent / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.toml"))
@@ -101,4 +102,4 @@ class ExampleTests(TestCase):
             (self.folder / cluster["secret_file"]).write_text("x" * 32)
         for source in document.get("auth", []):
             if source["type"] == "password-file":
-                set_user(str(self.folder / source["file"]), "alice", make_verifier("x", 4096))
+                write_users(self.folder / source["file"], alice=make_verifier("x", 4096))
