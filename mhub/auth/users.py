@@ -13,16 +13,12 @@ being in the file, it gives the same ones after a restart, and on every node tha
 
 import base64
 import binascii
-import fcntl
 import hashlib
 import hmac
-import os
 import re
 import secrets
-import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -39,8 +35,8 @@ MAX_ITERATIONS: Final = 10_000_000
 """Each login costs the client this many rounds: more than this is a mistake."""
 
 ITERATIONS: Final = 600_000
-"""For passwords that people choose.  The broker computes this once, in `scram-user`; at a login the
-client does, in some 0.2 s on a PC.  What it buys is time when the file is stolen."""
+"""For passwords that people choose.  The broker computes this once, when one is set; at a login the
+client does, in some 0.2 s on a PC.  What it buys is time when verifiers are stolen."""
 
 SALT_SIZE: Final = 16
 KEY_SIZE: Final = 32
@@ -162,85 +158,6 @@ def _most_common(shapes: Iterable[T]) -> T:
     return Counter(shapes).most_common(1)[0][0]
 
 
-def set_user(path: str, name: str, verifier: Verifier) -> bool:
-    """Add a user or change its password; makes the file when there is none.  Whether it is new."""
-    name = prepare_name(name)
-    line = f"{name}:{verifier.render()}"
-
-    def change(lines: list[str]) -> tuple[list[str], bool]:
-        kept = [line if _names(old, name) else old for old in lines]
-        new = kept == lines and line not in lines
-        return ([*kept, line] if new else kept), new
-
-    return _edit(path, change)
-
-
-def delete_user(path: str, name: str) -> bool:
-    """Take a user out of the file.  Whether it was there."""
-    name = prepare_name(name)
-    if not os.path.exists(path):
-        return False
-
-    def change(lines: list[str]) -> tuple[list[str], bool]:
-        kept = [line for line in lines if not _names(line, name)]
-        return kept, kept != lines
-
-    return _edit(path, change)
-
-
-def _edit(path: str, change: Callable[[list[str]], tuple[list[str], bool]]) -> bool:
-    """Replace the file in one step: a reader has the old content or the new, never a part."""
-    target = Path(path).resolve()
-    try:
-        with _locked(target.parent):
-            data = (target.read_bytes() if target.exists() else b"") or _fresh()
-            parse_users(data, path)  # an edit must not bury what was wrong before
-            lines, answer = change(data.decode().rstrip("\n").split("\n"))
-            _replace(target, ("\n".join(lines) + "\n").encode())
-    except OSError as error:
-        raise UsersFileError(f"cannot change {path}: {error.strerror}") from None
-    return answer
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    # The folder is locked, not the file: the file is another one after each edit.
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(handle)
-
-
-def _replace(target: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # is 0600
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            if target.exists():
-                # Root may edit what belongs to the broker's account, which must still read it.
-                owner = target.stat()
-                if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
-                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
-
-
-def _fresh() -> bytes:
-    secret = _encode(secrets.token_bytes(KEY_SIZE))
-    return f"# SCRAM users of mhub; edit with `mhub scram-user`\ndecoy-secret = {secret}\n".encode()
-
-
 def _parse_hash(line: str) -> tuple[str, str, str]:
     """Name, hash, and what the latter costs."""
     name, colon, text = line.partition(":")
@@ -258,7 +175,7 @@ def _parse_scram(line: str) -> tuple[str, Verifier]:
     name = found[1]
     if prepare_name(name) != name:
         raise ValueError(
-            "the name is not in the form of SASLprep; add the user again with mhub scram-user"
+            f"the name is not in the form of SASLprep, which is {prepare_name(name)!r}"
         )
     return name, parse_verifier(found[2])
 
@@ -274,11 +191,6 @@ def parse_verifier(text: str) -> Verifier:
     if len(verifier.stored_key) != KEY_SIZE or len(verifier.server_key) != KEY_SIZE:
         raise ValueError(f"expected keys of {KEY_SIZE} bytes")
     return verifier
-
-
-def _names(line: str, name: str) -> bool:
-    found = _USER.fullmatch(line.strip())
-    return found is not None and found[1] == name
 
 
 def _encode(data: bytes) -> str:

@@ -27,8 +27,7 @@ type = "certificate"
 listeners = ["devices", "proxied", "proxied-secure"]
 
 [[auth]]
-type = "password-file"
-file = "scram-users"
+type = "registry"
 listeners = ["users"]
 
 [[listeners]]
@@ -130,11 +129,11 @@ class House:
         self.authority = Authority("Test Authority")
         self.device_authority = Authority("Device Authority")
         self._issue()
-        self._add_user()
         self.ipv6 = has_ipv6()
         self.broker = Broker(self.directory, _CONFIG + _SIX * self.ipv6)
         atexit.register(self.broker.kill)
         self.broker.start()
+        self._add_user()
         ports = self.broker.ports
         self.tcp, self.tcp6 = ports["plain"], ports.get("six", 0)
         self.tls, self.devices = ports["secure"], ports["devices"]
@@ -151,9 +150,9 @@ class House:
 
     def _add_user(self) -> None:
         """As an administrator does it; few rounds of hashing, since tests log in often."""
-        command = [sys.executable, "-m", "mhub", "scram-user", "scram-users", USER]
+        command = [sys.executable, "-m", "mhub", "user", "add", USER, "--config", "broker.toml"]
         subprocess.run(
-            [*command, "--password-stdin", "--iterations", "4096"],
+            [*command, "--password-file", "-", "--iterations", "4096"],
             input=PASSWORD + "\n",
             stdout=subprocess.PIPE,
             text=True,
