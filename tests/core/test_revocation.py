@@ -666,7 +666,7 @@ class Wills(Case):
         self.disk = Disk(self.world)
         self.client("u", will=("w", b"bye", 0, True), **KEPT)
         self.disk.settle()
-        after, disk = crash(self.world, self.disk)
+        after, _ = crash(self.world, self.disk)
         self.deny(("will", "u", "w"))
         after.hub.judge_wills_as(self.world.hub)
         after.wait(1)
