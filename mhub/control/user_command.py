@@ -9,8 +9,8 @@ from mhub.control.access_command import (
     add_limits,
     add_password,
     chosen,
+    limits,
     merged,
-    numbers,
     pairs,
     password_of,
     rows,
@@ -110,7 +110,7 @@ def _add(calls: RegistryCalls, args: Namespace) -> None:
     values: dict[str, object] = {
         "roles": args.role or [],
         "attributes": pairs(args.attribute, "--attribute"),
-        "limits": numbers(args.limit, "--limit"),
+        "limits": limits(args.limit, "--limit"),
         "tenant": args.tenant or "",
         "note": args.note or "",
     }
@@ -139,7 +139,7 @@ def _set(calls: RegistryCalls, args: Namespace) -> None:
         )
     if args.limit or args.remove_limit:
         values["limits"] = merged(
-            user["limits"], numbers(args.limit, "--limit"), args.remove_limit, "--remove-limit"
+            user["limits"], limits(args.limit, "--limit"), args.remove_limit, "--remove-limit"
         )
     for name in ("tenant", "note"):
         if getattr(args, name) is not None:
@@ -210,7 +210,7 @@ def _show(calls: RegistryCalls, args: Namespace) -> None:
             ("inherited", [joined(inherited)]),
             ("tenant", [safe(user["tenant"])]),
             ("attributes", [f"{name}={safe(to)}" for name, to in user["attributes"].items()]),
-            ("limits", [f"{name}={number:g}" for name, number in user["limits"].items()]),
+            ("limits", [f"{name}={value}" for name, value in user["limits"].items()]),
             ("rules", [rule_line(rule) for rule in found["rules"]]),
             ("bans", [ban_line(ban) for ban in found["bans"]]),
             ("note", [safe(user["note"])]),

@@ -149,7 +149,6 @@ class DependencyTests(SynchronousTestCase):
         "OpenSSL": "twisted",
         "cryptography": "twisted",
         "service_identity": "twisted",
-        "argon2": "argon2-cffi",
         "casbin": "pycasbin",
         "werkzeug": "klein",
     }
