@@ -6,6 +6,7 @@ from typing import Any
 
 from mhub.control.access_command import (
     AccessParser,
+    Do,
     add_limits,
     add_password,
     chosen,
@@ -28,7 +29,7 @@ def main(argv: list[str]) -> int:
         "Users of the registry, who log in by a name and a password. A change is in force at once,"
         " also for connections that are up, and on all nodes of a cluster.",
     )
-    add = commands.add("add", "add a user, whose password is asked for", _add)
+    add = commands.add("add", "add a user, whose password is asked for", _in_file(_add))
     add.add_argument("name", metavar="NAME", help="the user")
     _add_values(add)
     add_limits(add, "the user", False)
@@ -53,17 +54,21 @@ def main(argv: list[str]) -> int:
     add_limits(change, "the user", True)
     _add_expect(change)
 
-    passwd = commands.add("passwd", "give a user another password, which is asked for", _passwd)
+    passwd = commands.add(
+        "passwd", "give a user another password, which is asked for", _in_file(_passwd)
+    )
     passwd.add_argument("name", metavar="NAME", help="the user")
     add_password(passwd)
 
     delete = commands.add(
-        "delete", "delete a user and the rules about it; its connections and sessions end", _delete
+        "delete",
+        "delete a user and the rules about it; its connections and sessions end",
+        _in_file(_delete),
     )
     delete.add_argument("name", metavar="NAME", help="the user")
     _add_expect(delete)
 
-    found = commands.add("list", "list users by name", _list)
+    found = commands.add("list", "list users by name", _in_file(_list))
     found.add_argument(
         "--match", default="", metavar="GLOB", help="only names that match, as 'pump-*'"
     )
@@ -80,6 +85,12 @@ def main(argv: list[str]) -> int:
     ):
         lock = commands.add(name, text, _lock)
         lock.add_argument("name", metavar="NAME", help="the user")
+    for command in (add, passwd, delete, found):
+        command.add_argument(
+            "--file",
+            metavar="PATH",
+            help="a password file in the place of the registry, as `file` of [[auth]] names it",
+        )
     return commands.run(argv)
 
 
@@ -104,6 +115,16 @@ def _add_expect(command: ArgumentParser) -> None:
         metavar="VERSION",
         help="refuse the change if the version, as `show` has it, is another one",
     )
+
+
+def _in_file(do: Do) -> Do:
+    """The same command on a password file, if it names one."""
+    from mhub.control.user_file_command import COMMANDS
+
+    def run(calls: RegistryCalls, args: Namespace) -> int | None:
+        return COMMANDS[args.what](args) if args.file else do(calls, args)
+
+    return run
 
 
 def _add(calls: RegistryCalls, args: Namespace) -> None:
