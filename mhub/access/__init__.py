@@ -8,6 +8,7 @@ containment   whether all topics of a filter are allowed, and which one is not  
 explain       why a decision is what it is
 quota         limits of users and roles: checked, merged (`mhub.core.quota`)
 diff          which topics flip between two policies, and for whom
+mosquitto_acl Mosquitto's acl_file and password_file, as rows and users
 casbin_model  the same policy in PyCasbin's own Enforcer: the truth that the tests hold us to
 entries       what the registry's entries say: users, roles, rules, bans
 directory     the registry as rows of a policy, kept up to date

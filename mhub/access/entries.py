@@ -4,7 +4,7 @@
                        "tenant": "", "attributes": {"site": "hall-1"}, "locked": false,
                        "limits": {}, "note": "", "created_at": 0.0}
     role/NAME         {"parents": ["reader"], "limits": {}, "note": ""}
-    rule/ID           {"row": ["p", "role:device", "*", "publish", "devices/%c/#", "any", "allow"],
+    rule/ID           {"row": ["p", "role:device", "*", "publish", "devices/%u/#", "any", "allow"],
                        "note": ""}
     ban/KIND/VALUE    {"reason": "", "until": 0.0, "by": "", "created_at": 0.0}
     lockout/KIND/VALUE  {"until": 0.0, "failures": 0, "times": 0}

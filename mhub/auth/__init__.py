@@ -10,6 +10,9 @@ wiring           from the settings to the chain
 registry_source  users of the registry
 password_file    users of a file
 certificate      TLS client certificates
+jwt              JSON Web Tokens: what they say of a client
+jwt_keys         the keys that check them, and which algorithms each is for
+jwks             where these keys come from: files, and the issuer's URL
 anonymous        those who bring no password
 redis            users in Redis
 postgresql, mysql  users in a database: how to connect

@@ -183,6 +183,8 @@ class Connection(Waiter):
         self.expires_at = 0.0  # when its authentication ends, on the hub's clock; 0: never
         self.rights = 0  # the revision of the rights that `decisions` are about
         self.decisions: dict[bytes, int] | None = None  # topics it has published to: Publishing
+        self.permitted: str | None = None  # the topic of the last one that it may publish to, not
+        self.permitted_qos = 0  # retained, with this QoS
         self.answer_by = now + allowed.connect_timeout_s
         hub.wheel.arm(self, self.answer_by)
 

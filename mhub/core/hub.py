@@ -601,6 +601,11 @@ class Hub:
                     if group.full_name == full_name:
                         self._deliver_shared(message, route, group, denied_at)
 
+    def share_again(self, message: Publish, share: str) -> None:
+        """A message of a group, whose member cannot have it."""
+        message.retain = False  # it was kept when it was published
+        self.publish_from_peer(message, False, [share])
+
     def _deliver_shared(
         self, message: Publish, route: Route, group: Group, denied_at: list[str]
     ) -> None:

@@ -176,7 +176,7 @@ def _traffic() -> list[Metric]:
             COUNTER,
             "messages",
             "messages that a client did not get: the sum of `dropped/queue_full`, `offline`,"
-            " `expired`, `too_large` and `unmounted`",
+            " `expired`, `too_large`, `unmounted` and `other_user`",
             lambda hub: hub.stats.dropped(),
             "publish/dropped",
         ),
@@ -355,6 +355,14 @@ def _messages() -> list[Metric]:
             "messages",
             "messages that waited for a session which has come back with another mount point",
             lambda hub: hub.stats.dropped_unmounted,
+        ),
+        Metric(
+            "dropped/other_user",
+            COUNTER,
+            "messages",
+            "messages that had waited for another user with the same client id, when the sessions"
+            " of both were merged after nodes could not reach each other",
+            lambda hub: hub.stats.dropped_other_user,
         ),
         Metric(
             "dropped/retained_full",
