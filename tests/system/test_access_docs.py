@@ -50,7 +50,9 @@ def steps(block: str) -> list[tuple[str, str]]:
 
 
 def fits(printed: str, expected: str) -> bool:
-    pattern = "".join(".*" if part == "…" else re.escape(part) for part in re.split("(…)", expected))
+    pattern = "".join(
+        ".*" if part == "…" else re.escape(part) for part in re.split("(…)", expected)
+    )
     return re.fullmatch(pattern.rstrip("\\\n"), printed.rstrip("\n"), re.S) is not None
 
 
@@ -68,7 +70,7 @@ class AccessPageTests(SynchronousTestCase):
         copytree(FACTORY, folder, dirs_exist_ok=True)
         self.port = free_port()
         config = folder / "mhub.toml"
-        quick = "\n[passwords]\nscram_iterations = 4096\n\n[log]\nto = \"file\"\nfile = \"log\"\n"
+        quick = '\n[passwords]\nscram_iterations = 4096\n\n[log]\nto = "file"\nfile = "log"\n'
         config.write_text(config.read_text("utf-8").replace("1883", str(self.port)) + quick)
         tools = folder / "bin"
         tools.mkdir()
