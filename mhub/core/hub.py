@@ -455,6 +455,12 @@ class Hub:
         self.events.authorizer = authorizer
         self.rights_changed()
 
+    def judge_wills_as(self, host: "Hub") -> None:
+        """This hub has no clients, and gives its sessions to others: what is left to be decided
+        here is which wills may be published."""
+        self.authorizer = host.authorizer
+        self.events.authorizer = host.authorizer
+
     def rights_changed(self, users: set[str] | None = None) -> None:
         """The authorizer has other answers: to these users, or to anybody.
 
