@@ -1,7 +1,7 @@
 """docs/access.md, as a reader would go through it: each command is run, and prints what it says.
 
-A line that begins with `$ ` is typed into a shell, in a copy of docs/examples/factory.  What follows
-is what it prints; `…` stands for anything, also for several lines.
+A line that begins with `$ ` is typed into a shell, in a copy of docs/examples/factory.  What is
+below it is what it prints; `…` stands for anything, also for several lines.
 """
 
 import os
@@ -27,7 +27,7 @@ WRAPPER = """#!/bin/sh
 exec '{python}' -m mhub "$@"
 """
 READY = """for _ in $(seq 200); do
-    mhub status >/dev/null 2>&1 && break
+    mhub status 2>/dev/null | grep -q running && break
     sleep 0.1
 done
 """
@@ -88,7 +88,8 @@ class AccessPageTests(SynchronousTestCase):
             for command, expected in steps(block):
                 printed = self._type(shell, command)
                 if not fits(printed, expected):
-                    log = (folder / "log").read_text("utf-8")
+                    file = folder / "log"
+                    log = file.read_text("utf-8") if file.exists() else "none"
                     self.fail(f"$ {command}\n{printed}\nexpected:\n{expected}\nlog:\n{log}")
 
     def _shell(self, folder: Path) -> Any:
