@@ -151,7 +151,7 @@ class Chain:
             if not member.failing:
                 member.failing = True
                 self._hub.events.source_failed(member.name, answer.text)
-        elif member.failing and answer.outcome != contract.NOT_MINE:
+        elif member.failing and answer.outcome != contract.NOT_MINE and not answer.remembered:
             member.failing = False
             self._hub.events.source_recovered(member.name)
 

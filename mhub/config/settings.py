@@ -6,6 +6,7 @@ The classes are frozen: a reload makes new ones.  What stands in `setting(...)` 
 from dataclasses import dataclass, field
 from typing import Final
 
+from mhub.config.access import AccessSettings
 from mhub.config.auth import PasswordSettings, SourceSettings
 from mhub.config.cluster import ClusterSettings
 from mhub.config.guard import GuardSettings
@@ -448,4 +449,5 @@ class Settings:
     guard: GuardSettings = field(default_factory=GuardSettings)
     cluster: ClusterSettings | None = None
     control: ControlSettings = field(default_factory=ControlSettings)
+    access: AccessSettings | None = None
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant

@@ -183,6 +183,8 @@ class Connection(Waiter):
         self.expires_at = 0.0  # when its authentication ends, on the hub's clock; 0: never
         self.rights = 0  # the revision of the rights that `decisions` are about
         self.decisions: dict[bytes, int] | None = None  # topics it has published to: Publishing
+        self.permitted: str | None = None  # the topic of the last one that it may publish to, not
+        self.permitted_qos = 0  # retained, with this QoS
         self.answer_by = now + allowed.connect_timeout_s
         hub.wheel.arm(self, self.answer_by)
 
@@ -513,6 +515,8 @@ class Connection(Waiter):
         deferred = self.deferred
         if deferred is not None:
             while deferred and deferred[0].free(durable):
+                if deferred[0].pid and (self.blocked or self.output_held_until):
+                    break  # a PUBLISH in `out` could not be taken back while that waits
                 first = deferred.popleft()
                 if first.tracker is not None:
                     first.tracker.waiter = None
@@ -710,6 +714,8 @@ class Connection(Waiter):
         self.unread_bytes = 0
         self._read_on(UNREAD)
         self.flush()
+        if self.deferred is not None:
+            self.release()
         if self.session is not None:
             self.session.drain_queue(self.hub.portion)
 

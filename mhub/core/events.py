@@ -75,17 +75,18 @@ BROKER: Final = "broker"
 NETWORK: Final = "network"  # it closed without DISCONNECT, or was lost
 OPERATOR: Final = "operator"
 
-# Causes of what can happen to each message, as indices of CAUSES; the first five are drops.
+# Causes of what can happen to each message, as indices of CAUSES; the first six are drops.
 QUEUE_FULL: Final = 0
 OFFLINE: Final = 1
 EXPIRED: Final = 2
 TOO_LARGE: Final = 3
 UNMOUNTED: Final = 4
-PUBLISH: Final = 5
-SUBSCRIBE: Final = 6
-RECEIVE: Final = 7
-WILL: Final = 8
-CONNECT: Final = 9
+OTHER_USER: Final = 5
+PUBLISH: Final = 6
+SUBSCRIBE: Final = 7
+RECEIVE: Final = 8
+WILL: Final = 9
+CONNECT: Final = 10
 
 _CAUSES: Final = (
     "queue_full",
@@ -93,6 +94,7 @@ _CAUSES: Final = (
     "expired",
     "too_large",
     "unmounted",
+    "other_user",
     "publish",
     "subscribe",
     "receive",

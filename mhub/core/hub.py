@@ -44,7 +44,7 @@ from mhub.core.retained import Retained
 from mhub.core.revocation import UNKNOWN, Revocation
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
-from mhub.core.shared import Group
+from mhub.core.shared import Group, read_share
 from mhub.core.stats import Stats
 from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing, remount
@@ -132,7 +132,6 @@ class Hub:
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
         self.registry = Registry()
-        self.registry.token = token
         self.registry.crashed = events.crashed
         self.admission = Admission(self)
         self.publishing = Publishing(self)
@@ -426,7 +425,7 @@ class Hub:
         self.peers = peers
         self.router.table = peers.table
         self.retained.count_for_peers()
-        self.registry.join(peers.clock, peers.forward_to_all)
+        self.registry.join(peers.clock, peers.forward_to_all, self.token)
 
     def require_peers(self) -> Peers:
         """The other nodes, for what only a node of a cluster has."""
@@ -455,6 +454,12 @@ class Hub:
         self.router.authorizer = authorizer
         self.events.authorizer = authorizer
         self.rights_changed()
+
+    def judge_wills_as(self, host: "Hub") -> None:
+        """This hub has no clients, and gives its sessions to others: what is left to be decided
+        here is which wills may be published."""
+        self.authorizer = host.authorizer
+        self.events.authorizer = host.authorizer
 
     def rights_changed(self, users: set[str] | None = None) -> None:
         """The authorizer has other answers: to these users, or to anybody.
@@ -535,7 +540,8 @@ class Hub:
     def update_principals(self, user: str, update: Callable[[Principal], Principal]) -> int:
         """What is known of a user has changed, as its tenant: how many principals it concerns.
 
-        `update` makes another one of each (`Principal.copy`), and does not change it.
+        `update` makes another one of each (`Principal.copy`) and does not change it; the same one
+        says that nothing is new.
         """
         found = 0
         for connection in list(self.admission.waiting):
@@ -547,6 +553,8 @@ class Hub:
             if session.principal.user == user:
                 found += 1
                 principal = update(session.principal)
+                if principal is session.principal:
+                    continue
                 if session.connection is not None:
                     session.connection.principal = principal
                 self.set_principal(session, principal)
@@ -596,16 +604,32 @@ class Hub:
         elif message.retain:
             self._retain(message, route)
         if shares is not None:
-            for group in route.groups:
-                if group.full_name in shares:
-                    self._deliver_shared(message, route, group)
+            for name in shares:
+                full_name, denied_at = read_share(name)
+                for group in route.groups:
+                    if group.full_name == full_name:
+                        self._deliver_shared(message, route, group, denied_at)
 
-    def _deliver_shared(self, message: Publish, route: Route, group: Group) -> None:
+    def share_again(self, message: Publish, share: str) -> None:
+        """A message of a group, whose member cannot have it."""
+        message.retain = False  # it was kept when it was published
+        self.publish_from_peer(message, False, [share])
+
+    def _deliver_shared(
+        self, message: Publish, route: Route, group: Group, denied_at: list[str]
+    ) -> None:
+        """One member gets it; else one on another node, but for those where none may."""
         chosen = group.choose(None, route.denied)
+        peers = self.peers
         if chosen is not None:
             qos = message.qos if message.qos < chosen.qos else chosen.qos
             chosen.session.deliver(message, qos, chosen)
-        elif self.peers is None or not self.peers.pass_on(message, group):
+        elif peers is None:
+            self.stats.dropped_offline += 1
+        elif route.denied is not None:
+            if not peers.pass_on_denied(message, group, denied_at):
+                self.stats.receive_denied += 1
+        elif not peers.pass_on(message, group, denied_at):
             self.stats.dropped_offline += 1
 
     def peers_refuse(self, route: Route) -> bool:
@@ -632,7 +656,7 @@ class Hub:
             chosen = group.choose(None, route.denied)
             if chosen is None:
                 if route.denied is not None and self.peers is not None:
-                    self.peers.pass_on(message, group)
+                    self.peers.pass_on_denied(message, group, [])
             else:
                 qos = message.qos if message.qos < chosen.qos else chosen.qos
                 chosen.session.deliver(message, qos, chosen)

@@ -176,7 +176,7 @@ def _traffic() -> list[Metric]:
             COUNTER,
             "messages",
             "messages that a client did not get: the sum of `dropped/queue_full`, `offline`,"
-            " `expired`, `too_large` and `unmounted`",
+            " `expired`, `too_large`, `unmounted` and `other_user`",
             lambda hub: hub.stats.dropped(),
             "publish/dropped",
         ),
@@ -357,6 +357,14 @@ def _messages() -> list[Metric]:
             lambda hub: hub.stats.dropped_unmounted,
         ),
         Metric(
+            "dropped/other_user",
+            COUNTER,
+            "messages",
+            "messages that had waited for another user with the same client id, when the sessions"
+            " of both were merged after nodes could not reach each other",
+            lambda hub: hub.stats.dropped_other_user,
+        ),
+        Metric(
             "dropped/retained_full",
             COUNTER,
             "messages",
@@ -525,28 +533,28 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.authentication_failures,
         ),
         Metric(
-            "authentication/answers",
+            "authentication/backends/answers",
             COUNTER,
             "answers",
             "answers of the servers that are asked about clients",
             lambda hub: hub.stats.auth_backend_answers,
         ),
         Metric(
-            "authentication/failures",
+            "authentication/backends/failures",
             COUNTER,
             "failures",
             "questions to these servers that failed, or took longer than `timeout_s`",
             lambda hub: hub.stats.auth_backend_failures,
         ),
         Metric(
-            "authentication/timeouts",
+            "authentication/backends/timeouts",
             COUNTER,
             "clients",
             "clients refused because none of these servers answered within `timeout_s`",
             lambda hub: hub.stats.auth_backend_timeouts,
         ),
         Metric(
-            "authentication/rejected",
+            "authentication/backends/rejected",
             COUNTER,
             "clients",
             "clients refused without a question, as a server did not answer"
@@ -554,7 +562,7 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.auth_backend_rejected,
         ),
         Metric(
-            "authentication/cached",
+            "authentication/backends/cached",
             COUNTER,
             "clients",
             "clients for whom an answer was remembered",

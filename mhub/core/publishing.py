@@ -18,8 +18,10 @@ from mhub.wire.publish import Publish, decode
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
-REFUSED: Final = 8
-"""By so many bits a no stands above the yes."""
+YES: Final = (1, 4, 16)
+YES_RETAINED: Final = (2, 8, 32)
+NO: Final = 64
+"""The bits of an answer, by QoS; times NO for the opposite."""
 
 
 class Publishing:
@@ -60,7 +62,13 @@ class Publishing:
         reason = 0
         if route.reserved:
             reason = reasons.NOT_AUTHORIZED
-        elif hub.authorizer is not None:
+        elif hub.authorizer is not None and (
+            # The one object of a route: it stays the same until subscriptions or rights change.
+            route.topic is not connection.permitted
+            or qos != connection.permitted_qos
+            or message.retain
+            or connection.rights != hub.rights
+        ):
             reason = self._permission(connection, message, hub.authorizer)
         if reason:
             stats.publish_denied += 1
@@ -106,19 +114,23 @@ class Publishing:
         """0 if a client may publish this, else why not.
 
         Each connection remembers the answers for some topics, with a bit for each QoS with and
-        without retain: the lower ones say yes, the upper ones no.
+        without retain, for yes and for no; and apart the last one, as most clients publish to few
+        topics.
         """
         decisions = connection.decisions
         if decisions is None or connection.rights != self.hub.rights:
             connection.decisions = decisions = {}
             connection.rights = self.hub.rights
+            connection.permitted = None
         known = decisions.get(message.topic_data, 0)
-        bit = 1 << (message.qos << 1)
-        if message.retain:
-            bit <<= 1
+        bit = YES_RETAINED[message.qos] if message.retain else YES[message.qos]
         if known & bit:
+            if not message.retain:
+                connection.permitted = message.topic
+                connection.permitted_qos = message.qos
             return 0
-        if known & bit << REFUSED:
+        refused = bit * NO
+        if known & refused:
             return reasons.NOT_AUTHORIZED
         self.hub.stats.publish_cache_misses += 1
         reason = authorizer.publish(
@@ -130,7 +142,7 @@ class Publishing:
             if reason == 0:
                 decisions[message.topic_data] = known | bit
             elif reason == reasons.NOT_AUTHORIZED:
-                decisions[message.topic_data] = known | bit << REFUSED
+                decisions[message.topic_data] = known | refused
         return reason
 
     def _disconnect(self, connection: Connection, message: Publish, reason: int) -> None:

@@ -369,8 +369,6 @@ class Session(Subscriber):
 
     def enqueue(self, delivery: Delivery) -> None:
         """Keep a delivery for later, within the bounds."""
-        if self.rights != self.hub.rights:
-            self.distrust()  # all that waits already, and not this one
         size_bytes = delivery.size_bytes()
         if self._is_full(size_bytes) and not self._make_room(delivery, size_bytes):
             return
@@ -514,6 +512,12 @@ class Session(Subscriber):
             verdicts[topic] = known
         return known
 
+    def may_receive_now(self, topic: str) -> bool:
+        """The same outside of drain_queue()."""
+        if self.rights != self.hub.rights:
+            self.distrust()
+        return self.may_receive(topic)
+
     def revoke(self, delivery: Delivery, begun: bool) -> None:
         """A delivery that waited, and that its client may not receive any more.
 
@@ -524,6 +528,11 @@ class Session(Subscriber):
             self.discard(delivery)
         elif not self.hub.pass_on(self, delivery):
             self.discard(delivery)
+
+    def drop_of_other_user(self) -> None:
+        """A message came that had waited for another user with the same client id."""
+        self.hub.stats.dropped_other_user += 1
+        self.tell_drop(events.OTHER_USER)
 
     def tell_denied_receive(self, topic: str) -> None:
         self.hub.stats.receive_denied += 1

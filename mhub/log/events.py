@@ -25,6 +25,7 @@ DROPS: Final = {
     "expired": "the message expired while it was waiting",
     "too_large": "larger than the client's Maximum Packet Size",
     "unmounted": "outside of the mount point that the client has now",
+    "other_user": "they had waited for another user with the same client id",
     "retained_full": "the limit of retained messages is reached",
     "peer_queue_full": "the queue for that node is full",
 }

@@ -26,6 +26,7 @@ from mhub.operations.contract import (
     ClientDetail,
     ClientPage,
     ClientSummary,
+    NotThere,
     SubscriptionSummary,
     WillSummary,
 )
@@ -96,6 +97,18 @@ ALL: Final = Wanted()
 def users_of(principal: Principal) -> tuple[str, str]:
     """The one that it has proved to be, and the one that it says."""
     return principal.user, principal.claimed_user
+
+
+def session_of(hub: Hub, client_id: str) -> Session:
+    """The session of a client.  Raises NotThere, which names the node that has it."""
+    session = hub.sessions.get(client_id)
+    if session is not None:
+        return session
+    peers = hub.peers.all if hub.peers is not None else ()
+    for peer in sorted(peers, key=lambda peer: -peer.clients.get(client_id, 0)):
+        if client_id in peer.clients:
+            raise NotThere(f"its session is at node {peer.name}: ask there")
+    raise NotThere("there is no such client")
 
 
 class Search:

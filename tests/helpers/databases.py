@@ -92,7 +92,16 @@ class DatabaseServer:
 
     def go_on(self) -> None:
         for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass  # one of a connection that is gone
+
+    def restore(self) -> None:
+        """Let it run again, whatever was done to it."""
+        if self._process is None:
+            self.start()
+        self.go_on()
 
     def remove(self) -> None:
         atexit.unregister(self.remove)
@@ -172,6 +181,8 @@ class MariaServer(DatabaseServer):
         self._prepare(
             *(install, "--no-defaults", f"--datadir={self.data}", "--skip-test-db"),
             *("--auth-root-authentication-method=normal", "--skip-name-resolve"),
+            # A server that starts removes the temporary tables that others have in the same place.
+            f"--tmpdir={self.directory}",
         )
 
     def command(self) -> list[str]:
@@ -179,7 +190,7 @@ class MariaServer(DatabaseServer):
             *(self._binary, "--no-defaults", f"--datadir={self.data}", f"--port={self.port}"),
             *("--bind-address=127.0.0.1", f"--socket={self.directory}/mysql.sock"),
             *(f"--pid-file={self.directory}/pid", "--skip-name-resolve", "--skip-log-bin"),
-            *("--innodb-flush-log-at-trx-commit=2", *self.options),
+            *("--innodb-flush-log-at-trx-commit=2", f"--tmpdir={self.directory}", *self.options),
         ]
 
     def connect(self) -> Any:
