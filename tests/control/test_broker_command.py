@@ -109,7 +109,7 @@ class StatusTests(BrokerCommandCase):
 class ClientsTests(BrokerCommandCase):
     def test_table(self) -> None:
         client = self.world.client("pump-7")
-        client.connection.principal.prove("plant", "certificate")
+        client.connection.principal.user = "plant"
         client.connection.principal.address = "10.0.0.1:5000"
         client.session.principal.listener = "mqtt"
         self.world.client("a\x1b[2J" + "x" * 100, clean=False).lose()
