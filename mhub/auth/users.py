@@ -13,12 +13,16 @@ being in the file, it gives the same ones after a restart, and on every node tha
 
 import base64
 import binascii
+import fcntl
 import hashlib
 import hmac
+import os
 import re
 import secrets
+import tempfile
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, TypeVar
@@ -35,8 +39,8 @@ MAX_ITERATIONS: Final = 10_000_000
 """Each login costs the client this many rounds: more than this is a mistake."""
 
 ITERATIONS: Final = 600_000
-"""For passwords that people choose.  The broker computes this once, when one is set; at a login the
-client does, in some 0.2 s on a PC.  What it buys is time when verifiers are stolen."""
+"""For passwords that people choose.  It is computed once, by `mhub user`; at a login by SCRAM the
+client does, in some 0.2 s on a PC.  What it buys is time when the file is stolen."""
 
 SALT_SIZE: Final = 16
 KEY_SIZE: Final = 32
@@ -158,6 +162,90 @@ def _most_common(shapes: Iterable[T]) -> T:
     return Counter(shapes).most_common(1)[0][0]
 
 
+def set_user(path: str, name: str, verifier: Verifier, text: str = "") -> bool:
+    """Add a user or change its password; makes the file when there is none.  Whether it is new.
+
+    `text` is a hash of the password, for CONNECT; without it the user can log in by SCRAM alone.
+    """
+    name = prepare_name(name)
+    if text and ":" in name:
+        raise ValueError("a name in a password file cannot have a colon")
+    new = [f"{name}:{verifier.render()}", *([f"{name}:{text}"] if text else [])]
+
+    def change(lines: list[str]) -> tuple[list[str], bool]:
+        at = next((n for n, old in enumerate(lines) if _names(old, name)), len(lines))
+        others = [old for old in lines if not _names(old, name)]
+        return [*others[:at], *new, *others[at:]], at == len(lines)
+
+    return _edit(path, change)
+
+
+def delete_user(path: str, name: str) -> bool:
+    """Take a user out of the file.  Whether it was there."""
+    name = prepare_name(name)
+    if not os.path.exists(path):
+        return False
+
+    def change(lines: list[str]) -> tuple[list[str], bool]:
+        kept = [line for line in lines if not _names(line, name)]
+        return kept, kept != lines
+
+    return _edit(path, change)
+
+
+def _edit(path: str, change: Callable[[list[str]], tuple[list[str], bool]]) -> bool:
+    """Replace the file in one step: a reader has the old content or the new, never a part."""
+    target = Path(path).resolve()
+    try:
+        with _locked(target.parent):
+            data = (target.read_bytes() if target.exists() else b"") or _fresh()
+            parse_users(data, path)  # an edit must not bury what was wrong before
+            lines, answer = change(data.decode().rstrip("\n").split("\n"))
+            _replace(target, ("\n".join(lines) + "\n").encode())
+    except OSError as error:
+        raise UsersFileError(f"cannot change {path}: {error.strerror}") from None
+    return answer
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    # The folder is locked, not the file: the file is another one after each edit.
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _replace(target: Path, data: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)  # is 0600
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
+            file.flush()
+            if target.exists():
+                # Root may edit what belongs to the broker's account, which must still read it.
+                owner = target.stat()
+                if (owner.st_uid, owner.st_gid) != (os.geteuid(), os.getegid()):
+                    os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+    folder = os.open(target.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _fresh() -> bytes:
+    secret = _encode(secrets.token_bytes(KEY_SIZE))
+    return f"# users of mhub; edit with `mhub user --file`\ndecoy-secret = {secret}\n".encode()
+
+
 def _parse_hash(line: str) -> tuple[str, str, str]:
     """Name, hash, and what the latter costs."""
     name, colon, text = line.partition(":")
@@ -175,7 +263,7 @@ def _parse_scram(line: str) -> tuple[str, Verifier]:
     name = found[1]
     if prepare_name(name) != name:
         raise ValueError(
-            f"the name is not in the form of SASLprep, which is {prepare_name(name)!r}"
+            "the name is not in the form of SASLprep; add the user again with mhub user add"
         )
     return name, parse_verifier(found[2])
 
@@ -191,6 +279,14 @@ def parse_verifier(text: str) -> Verifier:
     if len(verifier.stored_key) != KEY_SIZE or len(verifier.server_key) != KEY_SIZE:
         raise ValueError(f"expected keys of {KEY_SIZE} bytes")
     return verifier
+
+
+def _names(line: str, name: str) -> bool:
+    line = line.strip()
+    if line.startswith("#"):
+        return False
+    found = _USER.fullmatch(line)
+    return (found[1] if found is not None else line.partition(":")[0]) == name
 
 
 def _encode(data: bytes) -> str:

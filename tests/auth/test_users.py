@@ -1,6 +1,10 @@
 """The file with SCRAM users: what it says, and how it is edited."""
 
 import base64
+import os
+import stat
+from pathlib import Path
+from threading import Thread
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +13,12 @@ from twisted.trial.unittest import TestCase
 from mhub.auth.saslprep import saslprep
 from mhub.auth.users import (
     UsersFileError,
+    delete_user,
     make_verifier,
     parse_users,
     prepare_name,
+    read_users,
+    set_user,
 )
 from tests.helpers.splits import steady
 
@@ -66,10 +73,7 @@ class ParseTests(TestCase):
             ),
             (LINE.replace(":AAAA", ":AAA"), "users:1: AAAAAAAAAAAAAAAAAAAAA== is not base64"),
             (LINE[: LINE.rindex(":")] + ":AAAA", "users:1: expected keys of 32 bytes"),
-            (
-                "\u00aa" + LINE,
-                "users:1: the name is not in the form of SASLprep, which is 'aalice'",
-            ),
+            ("\u00aa" + LINE, "users:1: the name is not in the form of SASLprep;"),
             ("a\x07" + LINE, "users:1: U+0007 is not allowed"),
         ):
             error = self.assertRaises(UsersFileError, parse_users, text.encode(), "users")
@@ -94,6 +98,80 @@ class ParseTests(TestCase):
             return
         users = parse_users(f"{prepared}:{VERIFIER.render()}\n".encode(), "users")
         self.assertEqual(list(users.verifiers), [prepared])
+
+
+class EditTests(TestCase):
+    def setUp(self) -> None:
+        self.folder = Path(self.mktemp()).absolute()
+        self.folder.mkdir()
+        self.path = str(self.folder / "users")
+
+    def test_life_of_a_user(self) -> None:
+        self.assertTrue(set_user(self.path, "alice", VERIFIER))
+        self.assertTrue(set_user(self.path, "bob", VERIFIER))
+        other = make_verifier("other", 4096)
+        self.assertFalse(set_user(self.path, "alice", other))
+        self.assertFalse(set_user(self.path, "alice", other))
+        self.assertEqual(read_users(self.path).verifiers, {"alice": other, "bob": VERIFIER})
+        self.assertTrue(delete_user(self.path, "alice"))
+        self.assertFalse(delete_user(self.path, "alice"))
+        self.assertEqual(read_users(self.path).verifiers, {"bob": VERIFIER})
+
+    def test_nothing_to_delete(self) -> None:
+        self.assertFalse(delete_user(self.path, "alice"))
+        self.assertFalse(os.path.exists(self.path))
+
+    def test_new_file(self) -> None:
+        """It is its owner's alone, has a secret, and nothing is left beside it."""
+        set_user(self.path, "alice", VERIFIER)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), 0o600)
+        self.assertEqual(len(read_users(self.path).secret or b""), 32)
+        self.assertEqual(os.listdir(self.folder), ["users"])
+
+    def test_comments_and_secret_stay(self) -> None:
+        Path(self.path).write_text(f"# mine\ndecoy-secret = AAAA\n{LINE}\n# end")
+        set_user(self.path, "bob", VERIFIER)
+        self.assertEqual(
+            Path(self.path).read_text(),
+            f"# mine\ndecoy-secret = AAAA\n{LINE}\n# end\nbob:{VERIFIER.render()}\n",
+        )
+
+    def test_mode_is_tightened(self) -> None:
+        Path(self.path).write_text(LINE)
+        os.chmod(self.path, 0o644)
+        set_user(self.path, "bob", VERIFIER)
+        self.assertEqual(stat.S_IMODE(os.stat(self.path).st_mode), 0o600)
+
+    def test_link_stays_a_link(self) -> None:
+        (self.folder / "elsewhere").mkdir()
+        os.symlink("elsewhere/users", self.path)
+        set_user(self.path, "alice", VERIFIER)
+        self.assertTrue(os.path.islink(self.path))
+        self.assertIn("alice", read_users(str(self.folder / "elsewhere" / "users")).verifiers)
+
+    def test_broken_file_is_left_alone(self) -> None:
+        Path(self.path).write_text("nonsense")
+        self.assertRaises(UsersFileError, set_user, self.path, "alice", VERIFIER)
+        self.assertEqual(Path(self.path).read_text(), "nonsense")
+
+    def test_no_folder(self) -> None:
+        path = str(self.folder / "none" / "users")
+        error = self.assertRaises(UsersFileError, set_user, path, "alice", VERIFIER)
+        self.assertEqual(str(error), f"cannot change {path}: No such file or directory")
+
+    def test_bad_names(self) -> None:
+        for name in ("", "#a", " a", "a ", "a\nb", "\u00ad", 1025 * "a"):
+            self.assertRaises(ValueError, set_user, self.path, name, VERIFIER)
+
+    def test_at_the_same_time(self) -> None:
+        """Edits wait for each other: none is lost."""
+        names = [f"user-{number}" for number in range(16)]
+        threads = [Thread(target=set_user, args=(self.path, name, VERIFIER)) for name in names]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(set(read_users(self.path).verifiers), set(names))
 
 
 class PasswordTests(TestCase):

@@ -27,7 +27,8 @@ type = "certificate"
 listeners = ["devices", "proxied", "proxied-secure"]
 
 [[auth]]
-type = "registry"
+type = "password-file"
+file = "scram-users"
 listeners = ["users"]
 
 [[listeners]]
@@ -129,11 +130,11 @@ class House:
         self.authority = Authority("Test Authority")
         self.device_authority = Authority("Device Authority")
         self._issue()
+        self._add_user()
         self.ipv6 = has_ipv6()
         self.broker = Broker(self.directory, _CONFIG + _SIX * self.ipv6)
         atexit.register(self.broker.kill)
         self.broker.start()
-        self._add_user()
         ports = self.broker.ports
         self.tcp, self.tcp6 = ports["plain"], ports.get("six", 0)
         self.tls, self.devices = ports["secure"], ports["devices"]
@@ -150,7 +151,7 @@ class House:
 
     def _add_user(self) -> None:
         """As an administrator does it; few rounds of hashing, since tests log in often."""
-        command = [sys.executable, "-m", "mhub", "user", "add", USER, "--config", "broker.toml"]
+        command = [sys.executable, "-m", "mhub", "user", "add", USER, "--file", "scram-users"]
         subprocess.run(
             [*command, "--password-file", "-", "--iterations", "4096"],
             input=PASSWORD + "\n",
