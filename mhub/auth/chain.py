@@ -105,6 +105,7 @@ class Chain:
         if claim.username is not None and not is_plain(claim.username):
             # It would get into headers, queries and logs of others.
             return failure("a user name with control characters", reasons.BAD_USER_OR_PASSWORD)
+        unsure: Step | None = None
         for member, question in questions:
             answer = await self._ask(member, question, claim)
             if answer.outcome == contract.YES:
@@ -116,10 +117,15 @@ class Chain:
                     return busy
                 return failure(f"{member.name}: {answer.text}", answer.reason)
             if answer.outcome == contract.CANNOT_TELL:
+                unsure = failure(f"{member.name}: {answer.text}", answer.reason)
                 if answer.reason == reasons.SERVER_BUSY or member.on_error == REFUSE:
-                    return failure(f"{member.name}: {answer.text}", answer.reason)
+                    return unsure
         if claim.password is None:
             return success(Identity("", ""))
+        if unsure is not None:
+            # The password may well be right: who keeps it must not be told otherwise, nor locked
+            # out.
+            return unsure
         busy = await self._pay(claim, None)
         if busy is not None:
             return busy

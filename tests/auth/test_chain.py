@@ -132,6 +132,19 @@ class CannotTellTests(ChainCase):
         self.world.put(Says(alice()))
         self.assertUser(self.world.ask("alice", b"x"), "alice")
 
+    def test_nobody_else_knows_it(self) -> None:
+        """The password may be right: that is not said to be wrong, which would be counted."""
+        self.world.put(Says(cannot_tell("it is down")), "ldap", on_error="next")
+        self.world.put(Says(not_mine()))
+        step = self.world.ask("alice", b"x")
+        self.assertRefused(step, reasons.SERVER_UNAVAILABLE)
+        self.assertEqual(step.text, "ldap: it is down")
+
+    def test_a_no_after_it(self) -> None:
+        self.world.put(Says(cannot_tell("it is down")), on_error="next")
+        self.world.put(Says(no("wrong")))
+        self.assertRefused(self.world.ask("alice", b"x"), reasons.BAD_USER_OR_PASSWORD)
+
     def test_a_defect(self) -> None:
         """What an authenticator of somebody else does wrong lets nobody in, and is said."""
         self.world.put(Says(ZeroDivisionError("what it is about")), "broken")
