@@ -30,6 +30,7 @@ from mhub.auth.scram import METHOD, ScramExchange
 from mhub.auth.users import ITERATIONS, KEY_SIZE, SALT_SIZE, Verifier
 from mhub.core.authentication import SUCCESS, Claim, Exchange, Later, Step, failure, success
 from mhub.core.principal import Identity
+from mhub.operations.contract import AuthenticatorStatus
 from mhub.wire import reasons
 
 REFUSE: Final = "refuse"
@@ -51,6 +52,7 @@ class Member:
             (contract.YES, contract.NO, contract.NOT_MINE, contract.CANNOT_TELL), 0
         )
         self.failing = False  # the last time it could not tell
+        self.problem = ""  # why
 
     def applies_to(self, listener: str) -> bool:
         return not self.listeners or listener in self.listeners
@@ -91,6 +93,19 @@ class Chain:
     def reload(self) -> None:
         for member in self.members:
             member.source.reload()
+
+    def status(self) -> list[AuthenticatorStatus]:
+        return [
+            AuthenticatorStatus(
+                name=member.name,
+                state=f"failing: {member.problem}" if member.failing else "ok",
+                accepted=member.answers[contract.YES],
+                refused=member.answers[contract.NO],
+                passed_on=member.answers[contract.NOT_MINE],
+                errors=member.answers[contract.CANNOT_TELL],
+            )
+            for member in self.members
+        ]
 
     # Passwords, certificates: what CONNECT brings
 
@@ -154,6 +169,7 @@ class Chain:
             if answer.reason == reasons.SERVER_BUSY:
                 return
             self._hub.stats.authentication_errors += 1
+            member.problem = answer.text
             if not member.failing:
                 member.failing = True
                 self._hub.events.source_failed(member.name, answer.text)

@@ -80,6 +80,7 @@ class StatusTests(BrokerCommandCase):
         for text in (
             ": running for 1h01m\n",
             "\nlisteners      mqtt, mqtt://127.0.0.1:1883: 1 connected\n",
+            "\nauthenticators registry: ok; 3 accepted, 2 refused, 1 passed on, 0 errors\n",
             "\nsessions       1; 1 connected, 1 at most; 0 expired, 0 taken over\n",
             "\nmessages       -/s in, -/s out (-B/s in, -B/s out)\n",
             "\nstore          memory: none\n",
