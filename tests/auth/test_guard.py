@@ -11,7 +11,7 @@ from mhub.config import parse
 from mhub.config.guard import GuardSettings
 from mhub.core import events
 from mhub.core.authentication import Claim, Later, Step, failure, proceed, success
-from mhub.core.principal import CERTIFICATE, Identity
+from mhub.core.principal import CERTIFICATE, Certificate, Identity
 from mhub.wire import reasons
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -32,6 +32,16 @@ class Passwords:
         if claim.password == b"right":
             return success(Identity(claim.username or "", "test"))
         return failure("wrong password", self.reason)
+
+
+class Proves:
+    """Everybody is that user, by that method."""
+
+    def __init__(self, user: str, method: str) -> None:
+        self.identity = Identity(user, method)
+
+    def authenticate(self, claim: Claim) -> Step | Later:
+        return success(self.identity)
 
 
 class Exchange:
@@ -486,11 +496,12 @@ class LockoutTests(Case):
 
     def test_certificates_are_not_guessed(self) -> None:
         self.fail(3)
-        client = self.open()
-        client.connection.principal.prove("alice", CERTIFICATE)
-        self.hub.admission.authenticator = None
-        client.send(p.connect("c", 5, username="alice"))
-        self.assertEqual(client.next("CONNACK").reason, 0)
+        for kind, reason in ((CERTIFICATE, 0), ("other", reasons.NOT_AUTHORIZED)):
+            client = self.open()
+            client.connection.principal.certificate = Certificate("alice")
+            self.hub.admission.authenticator = Proves("alice", kind)
+            client.send(p.connect("c", 5, username="alice"))
+            self.assertEqual(client.next("CONNACK").reason, reason)
 
     def test_very_long_names(self) -> None:
         """They are counted for the address, and not kept."""
