@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import TestCase
 
-from mhub.auth.plugins import own
+from mhub.auth.plugins import OWN
 from mhub.config import ClusterSettings, ConfigError, Settings, load, parse
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.lines import line_numbers
@@ -1221,7 +1221,7 @@ class AuthTests(ConfigCase):
         self.assertTrue(second.applies_to("a") and not first.applies_to("a"))
 
     def test_mistakes(self) -> None:
-        kinds = ", ".join(f'"{kind}"' for kind in sorted(own()))
+        kinds = ", ".join(f'"{kind}"' for kind in sorted(OWN))
         self.assertProblem(
             '[[auth]]\nname = "x"', f"1: auth[0].type: missing; expected one of {kinds}"
         )
@@ -1333,3 +1333,49 @@ class AnonymousTests(ConfigCase):
         text = '[[listeners]]\nhost = "0.0.0.0"\n[[auth]]\ntype = "x"'
         (problem,) = self.problems(text)
         self.assertIn("auth[0].type", problem)
+
+
+class JwtTests(ConfigCase):
+    def at(self, text: str) -> str:
+        return f'[[auth]]\ntype = "jwt"\n{text}\n'
+
+    def test_a_key_is_needed(self) -> None:
+        self.assertProblem(
+            self.at(""),
+            "1: auth[0]: needs secret, secret_file, key_file, jwks_file or jwks_url",
+        )
+
+    def test_secrets(self) -> None:
+        self.assertProblem(
+            self.at('secret = "short"'),
+            "3: auth[0].secret: a secret of 5 bytes; expected 32 or more",
+        )
+        (source,) = self.settings(self.at(f'secret = "{"x" * 32}"')).auth
+        self.assertNotIn("xxx", repr(source))
+
+    def test_files(self) -> None:
+        for name, data, problem in (
+            ("key_file", "nonsense", "not a public key or certificate in PEM form"),
+            (
+                "key_file",
+                "-----BEGIN PRIVATE KEY-----",
+                "a private key; the broker needs the public one, and nobody else this one",
+            ),
+            ("jwks_file", "{}", 'not a JSON Web Key Set: there is no list "keys"'),
+            ("secret_file", "short", "a secret of 5 bytes; expected 32 or more"),
+        ):
+            (self.folder / "key").write_text(data)
+            self.assertProblem(
+                self.at(f'{name} = "key"'), f"3: auth[0].{name}: {self.folder}/key: {problem}"
+            )
+
+    def test_urls(self) -> None:
+        self.assertProblem(
+            self.at('jwks_url = "http://issuer.example.org/keys"'),
+            "3: auth[0].jwks_url: expected https: whoever could change the keys on their way could"
+            " be anybody",
+        )
+        self.assertProblem(
+            self.at('jwks_url = "http://127.0.0.1/"\nca = "ca.crt"'),
+            "4: auth[0].ca: needs a jwks_url with https",
+        )

@@ -82,7 +82,6 @@ class Overlap:
         self.found: list[list[str]] = []  # a topic each, generic
         self.rows: list[Row] = []  # all rules that were found on the way
         self._hidden = levels[0].startswith("$")
-        self._wild = levels[0] == "+" or levels[0] == "#"
 
     def walk(self, root: Node) -> None:
         self._walk(root, [])

@@ -205,11 +205,11 @@ class Decision:
 
 def _with(bit: int, found: list[Row]) -> list[Row]:
     """The rules that have a bit, each once."""
-    kept: list[Row] = []
+    kept: dict[str, Row] = {}
     for row in found:
-        if row.mask & bit and row not in kept:
-            kept.append(row)
-    return kept
+        if row.mask & bit:
+            kept[row.id] = row
+    return list(kept.values())
 
 
 class Index:

@@ -42,21 +42,32 @@ class Policy:
         self.rows: dict[str, Row] = {}
         self.twice: list[RowError] = []
         for row in rows:
-            known = self.rows.setdefault(row.id, row)
-            if known.fields != row.fields:
-                raise PolicyError([RowError(row.place, f"has the same id as {known.place}")])
-            if known is not row:
-                self.twice.append(RowError(row.place, f"is the same row as {known.place}"))
+            self._put(row)
+        self._check_roles()
+
+    def _put(self, row: Row) -> None:
+        known = self.rows.setdefault(row.id, row)
+        if known.fields != row.fields:
+            raise PolicyError([RowError(row.place, f"has the same id as {known.place}")])
+        if known is not row:
+            self.twice.append(RowError(row.place, f"is the same row as {known.place}"))
+
+    def _check_roles(self) -> None:
         errors = role_errors([row for row in self.rows.values() if row.kind == "g"])
         if errors:
             raise PolicyError(errors)
 
     def changed(self, added: Iterable[Row], removed: Iterable[str]) -> "Policy":
         """The policy after a change.  Raises PolicyError; KeyError for a row that is not there."""
-        rows = dict(self.rows)
-        for row_id in removed:
-            del rows[row_id]
-        return Policy([*rows.values(), *added])
+        after = Policy()
+        after.rows = dict(self.rows)
+        kinds = {after.rows.pop(row_id).kind for row_id in removed}
+        for row in added:
+            after._put(row)
+            kinds.add(row.kind)
+        if "g" in kinds:  # one that goes may have been a short cut in a chain
+            after._check_roles()
+        return after
 
     def index(self) -> Index:
         index = Index()

@@ -185,8 +185,7 @@ def value_of(kind: int, name: str, principal: Principal) -> str:
     if kind == rows.TENANT:
         return principal.tenant
     if kind == rows.COMMON_NAME:
-        certificate = principal.certificate
-        return certificate.common_name if certificate is not None else ""
+        return principal.common_name()
     return principal.attributes.get(name, "")
 
 

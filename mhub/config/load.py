@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
+from mhub.config.access import AccessSettings, check_policy
 from mhub.config.anonymous import settle_anonymous
 from mhub.config.auth import PasswordSettings, Sources
 from mhub.config.cluster import ClusterSettings
@@ -69,6 +70,10 @@ TOP: Final[dict[str, Key[Any]]] = {
         Record(ClusterSettings),
         "The other brokers that this one is a node with. Without this table, it is alone.",
     ),
+    "access": Key(
+        Record(AccessSettings),
+        "What clients may do; see `access.md`. Without this table, all of them may do all.",
+    ),
     "control": Key(
         Table(keys_of(ControlSettings)),
         "A Unix socket for `mhub status`, `mhub cluster` and other tools on this machine.",
@@ -130,6 +135,8 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     )
     if settings.cluster is not None:
         check_cluster(settings.cluster, listeners, place.at("cluster"))
+    if settings.access is not None:
+        check_policy(settings.access, place.at("access").at("policy"))
     _check_control(control, listeners, place.at("control"))
     _check_client_ids(settings, place)
     _warn(settings, place)

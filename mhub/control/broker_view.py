@@ -200,6 +200,25 @@ def _connection(lines: list[str], client: Facts, detail: Facts) -> None:
     _line(lines, "", f"since {since}, {short_time(number_of(client, 'connected_s'))}")
     if detail.get("is_reading") is False:
         _line(lines, "", "it does not read what it is sent")
+    _limits(lines, detail)
+
+
+WAITS: Final = {
+    "rate": "it is not read from until it may send again",
+    "max_messages_out_per_s": "messages wait until it may have more",
+}
+
+
+def _limits(lines: list[str], detail: Facts) -> None:
+    """Its rates, and how often it has reached which limit."""
+    rates, limited = _part(detail, "rates"), _part(detail, "limited")
+    shown = [f"{name} {short_count(number_of(rates, name))}" for name in rates]
+    shown += [f"{name} reached {short_count(number_of(limited, name))} times" for name in limited]
+    for n, text in enumerate(shown):
+        _line(lines, "" if n else "limits", text)
+    for name in detail.get("waits_for") or ():
+        if name in WAITS:
+            _line(lines, "", WAITS[name])
 
 
 def kicked_text(kicked: Facts) -> str:

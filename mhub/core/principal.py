@@ -93,7 +93,11 @@ class Principal:
 
         What waits for a proved user is for nobody else.  One that was anonymous may log in.
         """
-        return not before.user or before.user == self.user
+        return self.owns_of(before.user)
+
+    def owns_of(self, user: str) -> bool:
+        """The same, of a session whose user is known alone; "": it has none."""
+        return not user or user == self.user
 
     def receives_as(self, other: "Principal") -> bool:
         """Whether both may receive the same: what that rests on outlives connections."""

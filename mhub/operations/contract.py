@@ -160,6 +160,9 @@ class ClientDetail:
     inflight_most: int
     incoming: int  # QoS 2 messages of the client that wait for their PUBREL
     is_reading: bool | None  # False: its socket takes no more
+    waits_for: tuple[str, ...]  # why nothing is read from it, or sent to it
+    limited: Mapping[str, int]  # how often each limit held it back, since it has connected
+    rates: Mapping[str, float]  # the limits that it has, of those that are asked for each packet
     will: WillSummary | None
     subscriptions: tuple[SubscriptionSummary, ...]  # the first of them
 

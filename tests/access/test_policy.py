@@ -1,5 +1,6 @@
 """A policy as a whole; its CSV form; and what PyCasbin does, on which the refusals rest."""
 
+import re
 from pathlib import Path
 
 from casbin.persist.adapters import FileAdapter
@@ -7,7 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.access.casbin_model import MODEL, CsvAdapter, RowsAdapter, enforce, make_enforcer
+from mhub.access.casbin_model import (
+    MODEL,
+    CsvAdapter,
+    RowsAdapter,
+    check_model,
+    enforce,
+    make_enforcer,
+)
 from mhub.access.policy import (
     MOST_LINKS,
     POLICIES,
@@ -23,6 +31,7 @@ from mhub.core.principal import Principal
 from tests.access.strategies import policies
 from tests.access.three import Fields, policy_of
 from tests.helpers.splits import steady
+from tests.packaging.tree import ROOT
 
 
 def chain(links: int, tenant: str = "*") -> list[Fields]:
@@ -140,6 +149,11 @@ class WholeTests(SynchronousTestCase):
         self.assertEqual(len(policy.rows), 2)
         self.assertRaises(KeyError, policy.changed, [], ["missing"])
 
+    def test_a_short_cut_that_goes_may_leave_a_chain_too_long(self) -> None:
+        policy = policy_of([*chain(MOST_LINKS + 1), ("g", "role:r0", "role:r5", "*")])
+        (short_cut,) = [row.id for row in policy.rows.values() if row.role == "role:r5"][1:]
+        self.assertRaises(PolicyError, policy.changed, [], [short_cut])
+
 
 class CsvTests(SynchronousTestCase):
     def test_all_refused_lines_are_named(self) -> None:
@@ -239,6 +253,35 @@ class ShippedTests(SynchronousTestCase):
             model["e"]["e"].value, "some(where (p_eft == allow)) && !some(where (p_eft == deny))"
         )
         self.assertTrue(MODEL.exists())
+
+    def test_another_model_is_refused(self) -> None:
+        """The index could not decide as it says."""
+        check_model(MODEL)
+        text = MODEL.read_text()
+        path = Path(self.mktemp())
+        path.write_text(text.replace(" && ", "  &&  ") + "# more\n")
+        check_model(path)
+        for old, new, name in (
+            ("&& !some(where (p.eft == deny))", "", "e"),
+            ("g = _, _, _", "g = _, _", "g"),
+            ("has(r.who, p.sub, r.tenant) && ", "", "m"),
+            ("condition, eft", "eft, condition", "p"),
+            ("[matchers]", "[matchers]\nm2 = r.who == 1", "m2"),
+        ):
+            self.assertIn(old, text)
+            path.write_text(text.replace(old, new))
+            error = self.assertRaises(ValueError, check_model, path)
+            self.assertIn(f": {name} ", str(error))
+        self.assertRaises(ValueError, check_model, Path("no-such-file"))
+        path.write_text("nonsense")
+        self.assertRaises(ValueError, check_model, path)
+
+    def test_the_rows_in_the_documentation_are_sound(self) -> None:
+        text = (ROOT / "docs" / "policy.md").read_text()
+        blocks = re.findall(r"```csv\n(.*?)```", text, re.DOTALL)
+        self.assertEqual(len(blocks), 2)
+        for block in blocks:
+            Policy(read_csv(block, "docs/policy.md"))
 
     def test_the_default_policy_is_short(self) -> None:
         """A reader understands it in a minute."""
