@@ -89,6 +89,12 @@ def check_config(argv: list[str]) -> int:
     return OK
 
 
+def hash_password(argv: list[str]) -> int:
+    from mhub.auth.command import main as run
+
+    return run(argv)
+
+
 def bench(argv: list[str]) -> int:
     from mhub.bench.cli import main as run
 
@@ -169,6 +175,7 @@ COMMANDS: Final = {
     "clients": Command("list the clients of a running broker, or show one", clients),
     "kick": Command("disconnect a client of a running broker", kick),
     "user": Command("add, change, lock and delete users", user),
+    "hash-password": Command("hash a password, for a database", hash_password),
     "role": Command("add, change and delete roles", role),
     "policy": Command("list, change, test and compare the rules of access", policy),
     "ban": Command("keep users, clients and addresses out", ban),

@@ -11,6 +11,7 @@ from unittest import mock
 from twisted.trial.unittest import TestCase
 
 from mhub import __version__
+from mhub.auth import hashes
 from mhub.auth.users import read_users
 from mhub.cli import COMMANDS, main
 from mhub.config.settings import Settings, StoreSettings
@@ -210,6 +211,19 @@ class PasswordFileTests(CliCase):
     def test_no_password_in_the_file(self) -> None:
         self.add("alice", "a password to look for\n")
         self.assertNotIn("a password", Path(self.users).read_text())
+
+
+class HashPasswordTests(CliCase):
+    def test_a_hash_that_a_login_verifies(self) -> None:
+        self.assertEqual(
+            self.run_mhub("hash-password", "--password-file", "-", stdin="pencil\n"), 0
+        )
+        self.assertTrue(hashes.matches(self.out.strip(), b"pencil"))
+        self.assertTrue(hashes.is_current(self.out.strip(), hashes.Costs()))
+
+    def test_no_password(self) -> None:
+        self.assertEqual(self.run_mhub("hash-password", "--password-file", "-", stdin="\n"), 1)
+        self.assertEqual((self.out, self.err), ("", "mhub hash-password: the password is empty\n"))
 
 
 class StoreTests(CliCase):

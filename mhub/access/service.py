@@ -143,13 +143,15 @@ class AccessService:
         if delta.everybody:
             self._warn_of_roles()
             self._read_role_limits()
+        # First of all: a will of somebody who is disconnected must not go by routes of before.
+        if delta.everybody or delta.users:
+            self._hub.rights_changed(None if delta.everybody else delta.users)
         for name in delta.users:
             self._user_changed(name)
         if delta.everybody and (had_limits or self._role_limits):
             self._hub.quotas_changed(None)
         elif delta.users:
             self._hub.quotas_changed(delta.users)
-        self._hub.rights_changed(None if delta.everybody else delta.users)
 
     def _user_changed(self, name: str) -> None:
         hub = self._hub

@@ -85,13 +85,16 @@ def rows(found: Sequence[Mapping[str, str]], flexible: Sequence[str], empty: str
     return table(found, frozenset(), flexible, width())
 
 
-def add_password(command: ArgumentParser) -> None:
+def add_password(command: ArgumentParser, with_scram: bool = True) -> None:
     command.add_argument(
         "--password-file",
         metavar="FILE",
         help="read the password from the first line of FILE, - is stdin; without it, it is asked"
         " for",
     )
+    command.set_defaults(iterations=0)
+    if not with_scram:
+        return
     command.add_argument(
         "--iterations",
         type=int,

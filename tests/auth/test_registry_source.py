@@ -95,6 +95,42 @@ class PasswordTests(RegistryCase):
         assert later.step is not None
         self.assertEqual(later.step.outcome, FAILURE)
 
+    def begin_login(self) -> Later:
+        self.world = World(at_once=False)
+        self.put("alice", password=HASH)
+        self.begin()
+        later = self.world.connect("alice", b"secret")
+        assert isinstance(later, Later)
+        return later
+
+    def finish(self, later: Later) -> Step:
+        while self.world.workers.jobs:
+            self.world.workers.turn()
+        assert later.step is not None
+        return later.step
+
+    def test_upgraded_while_the_password_is_checked(self) -> None:
+        """Another login of the same user may have done that: the new hash decides."""
+        later = self.begin_login()
+        self.put("alice", password=hashes.make(b"secret", CHEAP))
+        self.assertUser(self.finish(later), "alice")
+
+    def test_another_password_while_the_old_one_is_checked(self) -> None:
+        later = self.begin_login()
+        self.put("alice", password=hashes.make(b"other", CHEAP))
+        self.assertEqual(self.finish(later).outcome, FAILURE)
+
+    def test_a_hash_that_changes_all_the_time(self) -> None:
+        later = self.begin_login()
+        checks = 0
+        while self.world.workers.jobs:
+            checks += 1
+            self.put("alice", password=hashes.make(b"secret", CHEAP))
+            self.world.workers.turn()
+        assert later.step is not None
+        self.assertEqual(later.step.outcome, FAILURE)
+        self.assertLess(checks, 10)
+
     def test_by_the_client_id(self) -> None:
         self.put("pump-7", password=HASH)
         self.begin(identify_by="client_id")
