@@ -7,11 +7,12 @@ from tempfile import TemporaryDirectory
 
 from twisted.trial.unittest import TestCase
 
-from mhub.auth.users import make_verifier, set_user
+from mhub.auth.users import make_verifier
 from mhub.config import load, parse
 from mhub.config.mosquitto import OPTIONS
 from mhub.config.reference import all_keys, update
 from tests.helpers.certificates import Authority
+from tests.helpers.users import write_users
 
 DOCS = Path(__file__).absolute().parent.parent / "docs"
 EXAMPLES = sorted((DOCS / "examples").glob("*.toml"))
@@ -99,5 +100,6 @@ class ExampleTests(TestCase):
                 (self.folder / table["password_file"]).write_text("secret")
         if "secret_file" in cluster:
             (self.folder / cluster["secret_file"]).write_text("x" * 32)
-        if "scram-users" in text:
-            set_user(str(self.folder / "scram-users"), "alice", make_verifier("x", 4096))
+        for source in document.get("auth", []):
+            if source["type"] == "password-file":
+                write_users(self.folder / source["file"], alice=make_verifier("x", 4096))

@@ -4,7 +4,7 @@
                        "tenant": "", "attributes": {"site": "hall-1"}, "locked": false,
                        "limits": {}, "note": "", "created_at": 0.0}
     role/NAME         {"parents": ["reader"], "limits": {}, "note": ""}
-    rule/ID           {"row": ["p", "role:device", "*", "publish", "devices/%c/#", "any", "allow"],
+    rule/ID           {"row": ["p", "role:device", "*", "publish", "devices/%u/#", "any", "allow"],
                        "note": ""}
     ban/KIND/VALUE    {"reason": "", "until": 0.0, "by": "", "created_at": 0.0}
     lockout/KIND/VALUE  {"until": 0.0, "failures": 0, "times": 0}   `mhub.auth.guard` makes them
@@ -21,6 +21,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
+from mhub.access.quota import LimitsError, Value, check_limits
 from mhub.auth.addresses import parse_network, show_network
 from mhub.auth.saslprep import saslprep
 from mhub.config.problems import nearest
@@ -138,15 +139,8 @@ def _attributes(value: object) -> dict[str, str]:
     return dict(sorted(value.items()))
 
 
-def _limits(value: object) -> dict[str, float]:
-    if not isinstance(value, Mapping):
-        raise ValueError("expected an object of names and numbers")
-    for name, number in value.items():
-        if not isinstance(name, str):
-            raise ValueError("expected an object of names and numbers")
-        if isinstance(number, bool) or not isinstance(number, (int, float)) or not number >= 0:
-            raise ValueError(f'"{name}": expected a number, 0 or more')
-    return dict(sorted(value.items()))
+def _limits(value: object) -> dict[str, Value]:
+    return dict(sorted(check_limits(value).items()))
 
 
 def _row(value: object) -> tuple[str, ...]:
@@ -175,7 +169,7 @@ class User:
     tenant: str = _field(_tenant, "")
     attributes: Mapping[str, str] = _field(_attributes, dict)
     locked: bool = _field(_flag, False)
-    limits: Mapping[str, float] = _field(_limits, dict)
+    limits: Mapping[str, Value] = _field(_limits, dict)
     note: str = _field(_line, "")
     created_at: float = _field(_time, 0.0)
 
@@ -183,7 +177,7 @@ class User:
 @dataclass(frozen=True)
 class Role:
     parents: tuple[str, ...] = _field(_roles, ())
-    limits: Mapping[str, float] = _field(_limits, dict)
+    limits: Mapping[str, Value] = _field(_limits, dict)
     note: str = _field(_line, "")
 
 
@@ -234,6 +228,8 @@ def changed(record: Record, key: str, values: Mapping[str, object]) -> Record:
             raise EntryError(f'{key}: there is no "{name}"; {hint}')
         try:
             checked[name] = readers[name](value)
+        except LimitsError as error:  # which names the field
+            raise EntryError(f"{key}: {error}") from None
         except ValueError as error:
             raise EntryError(f"{key}: {name}: {error}") from None
     return replace(record, **checked)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mhub.access.explain import Explanation
+from mhub.access.quota import Value
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,7 @@ class UserSummary:
     tenant: str
     attributes: Mapping[str, str]
     locked: bool
-    limits: Mapping[str, float]
+    limits: Mapping[str, Value]
     note: str
     created_at: float
     has_password: bool  # for CONNECT
@@ -98,7 +99,7 @@ class UserDetail:
 class RoleSummary:
     name: str
     parents: tuple[str, ...]
-    limits: Mapping[str, float]
+    limits: Mapping[str, Value]
     note: str
     rules: int
     version: str  # "": it has no entry of its own, rules name it

@@ -12,7 +12,7 @@ registry are not in force; users and roles are.  A file with a mistake leaves ev
 """
 
 import os
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
@@ -21,13 +21,15 @@ from mhub.access.directory import Delta, Directory
 from mhub.access.entries import RULE, USER, EntryError, Rule, User, read, write
 from mhub.access.index import Index
 from mhub.access.policy import Policy, PolicyError, default_rows, read_csv, role_errors
-from mhub.access.rows import Row, RowError
+from mhub.access.quota import Quotas, Value
+from mhub.access.rows import Row, RowError, role_subject
 from mhub.access.rules import DEFAULT_POLICY
 from mhub.auth.scram import METHOD as SCRAM
 from mhub.config.access import REGISTRY, AccessSettings
 from mhub.config.auth import SourceSettings
 from mhub.core.hub import Hub
 from mhub.core.principal import Identity, Principal
+from mhub.core.quota import Quota
 from mhub.core.registry import Registry
 from mhub.log import logger
 from mhub.operations.clients import session_of
@@ -77,6 +79,9 @@ class AccessService:
         if self._file.path:
             self._rows = Directory(hub.registry, lambda text: None, with_rules=False)
         self.index: Index | None = None
+        self._members = Index()  # that one; without rules, it knows who has which roles
+        self._quotas = Quotas()
+        self._role_limits: dict[str, Mapping[str, Value]] = {}  # by subject
         self.problem = ""  # why the file is not in force as it is now
         self._look: Any = None
 
@@ -88,17 +93,20 @@ class AccessService:
     def start(self) -> None:
         """The registry is complete: from now on, rules decide."""
         hub = self._hub
-        self._rows.followers.append(self._on_change)
         wanted = self._wanted
+        if wanted is not None and not self._file.path:
+            seed(hub.registry, self._clock())
+        index = self._members
+        rows = [row for row in self._rows.rows() if row.id not in self._file.rows]
+        index.apply([*rows, *self._file.rows.values()], [])
+        self._rows.followers.append(self._on_change)
+        hub.registry.watchers.append(self._name_revision)
+        self._name_revision()
+        self._read_role_limits()
+        hub.quota_of = self._quota_of
         if wanted is not None:
-            if not self._file.path:
-                seed(hub.registry, self._clock())
-            index = Index()
             index.strict = wanted.subscribe == "strict"
-            rows = [row for row in self._rows.rows() if row.id not in self._file.rows]
-            index.apply([*rows, *self._file.rows.values()], [])
             self.index = index
-            self._name_revision()
             self._warn_of_roles()
             self._log.info(
                 "access control: {count} rows from {place}, revision {revision}",
@@ -129,20 +137,25 @@ class AccessService:
     # The registry
 
     def _on_change(self, delta: Delta) -> None:
-        index = self.index
-        if index is not None:
-            file = self._file.rows
-            index.apply(
-                [row for row in delta.added if row.id not in file],
-                [row_id for row_id in delta.removed if row_id not in file],
-            )
-            self._name_revision()
-            if delta.everybody:
-                self._warn_of_roles()
-        for name in delta.users:
-            self._user_changed(name)
+        file = self._file.rows
+        self._members.apply(
+            [row for row in delta.added if row.id not in file],
+            [row_id for row_id in delta.removed if row_id not in file],
+        )
+        self._name_revision()
+        had_limits = bool(self._role_limits)
+        if delta.everybody:
+            self._warn_of_roles()
+            self._read_role_limits()
+        # First of all: a will of somebody who is disconnected must not go by routes of before.
         if delta.everybody or delta.users:
             self._hub.rights_changed(None if delta.everybody else delta.users)
+        for name in delta.users:
+            self._user_changed(name)
+        if delta.everybody and (had_limits or self._role_limits):
+            self._hub.quotas_changed(None)
+        elif delta.users:
+            self._hub.quotas_changed(delta.users)
 
     def _user_changed(self, name: str) -> None:
         hub = self._hub
@@ -191,15 +204,41 @@ class AccessService:
 
     def _warn_of_roles(self) -> None:
         """Two changes that are right by themselves, made on two nodes, may not be so together."""
+        if self.index is None:
+            return
         for error in role_errors(self._rows.links()):
             self._log.warn("{error}", error=error)
 
-    def _name_revision(self) -> None:
-        assert self.index is not None
-        self.index.revision = revision_of(self._hub.registry, self._file)
+    def _name_revision(self, keys: Sequence[str] = ()) -> None:
+        self._members.revision = revision_of(self._hub.registry, self._file)
 
     def _report(self, text: str) -> None:
         self._log.error("an entry of the registry is ignored: {text}", text=text)
+
+    # Limits
+
+    def _read_role_limits(self) -> None:
+        self._role_limits = {
+            role_subject(name): role.limits
+            for name, role in self.directory.roles.items()
+            if role.limits
+        }
+
+    def _quota_of(self, principal: Principal) -> Quota | None:
+        """What the user of a client has instead of the listener's limits."""
+        name = principal.user
+        entry = self._hub.registry.get(USER + name) if name else None
+        own: Mapping[str, Value] = {}
+        if entry is not None:
+            try:
+                own = read(User, entry.key, entry.value).limits
+            except EntryError:
+                pass  # which was reported when it came
+        limits = self._role_limits
+        if not own and not limits:
+            return None
+        subjects = self._members.reach(principal).subjects if limits else {}
+        return self._quotas.of(own, [limits[each] for each in subjects if each in limits])
 
     # The file
 
@@ -209,8 +248,7 @@ class AccessService:
             self._reload_file()
 
     def _reload_file(self) -> None:
-        index = self.index
-        assert index is not None
+        index = self._members
         before = self._file.rows
         try:
             self._file.load(self._rows.links())
@@ -234,6 +272,8 @@ class AccessService:
             count=len(after),
             revision=index.revision,
         )
+        if self._role_limits:
+            self._hub.quotas_changed(None)
         self._hub.rights_changed(None)
         self._settle()
 
@@ -266,6 +306,8 @@ class PolicyFile:
         self._mark = self._stat()
         try:
             text = Path(self.path).read_bytes().decode("utf-8")
+        except OSError as error:
+            raise PolicyError([RowError(self.path, f"cannot be read: {error.strerror}")]) from None
         except UnicodeDecodeError as error:
             raise PolicyError(
                 [RowError(self.path, f"is not UTF-8: see byte {error.start}")]

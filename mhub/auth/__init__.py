@@ -34,6 +34,7 @@ lookup           how a client is found in a list of users
 passwords        checking and hashing, in threads of their own
 hashes           the forms of hashes that are read, and the one that is written
 scram            the server's side of SCRAM-SHA-256, for MQTT 5.0's enhanced authentication
-users            the file with users: read, checked, edited
+users            the file with users: read, checked
+command          `mhub hash-password`
 saslprep         names and passwords in the one form in which they are compared
 """

@@ -28,7 +28,7 @@ from twisted.internet.defer import Deferred
 from mhub.access.rows import RowError, parse_grant
 from mhub.auth.answer_cache import AnswerCache
 from mhub.auth.backend import Backend, Unavailable, plain
-from mhub.auth.contract import Answer, Context, cannot_tell, is_plain, no, not_mine, yes
+from mhub.auth.contract import NO, Answer, Context, cannot_tell, is_plain, no, not_mine, yes
 from mhub.auth.facts import UnusableClaim, facts_of
 from mhub.auth.grants import MAX_GRANTS
 from mhub.auth.lookup import BY, entry_name
@@ -141,6 +141,8 @@ class ExternalSource:
             return no(str(problem))
         known = self.cache.get(key)
         if known is not None:
+            if known.outcome == NO and self._decoy:
+                return Deferred.fromCoroutine(self._pay(claim, known))
             return known
         return Deferred.fromCoroutine(self._check(claim, key))
 
@@ -212,6 +214,18 @@ class ExternalSource:
         facts = facts_of(claim, self.facts)
         parts = [self.name_of(claim), *facts.values()]
         return self.cache.key([claim.password or b"", *(part.encode() for part in parts)])
+
+    async def _pay(self, claim: Claim, known: Answer) -> Answer:
+        """A refusal that is remembered takes as long as one for a name that nobody knows.
+
+        For that the chain checks the decoy.  Else a second try would tell which names there are.
+        """
+        verify = self.context.passwords.verify
+        try:
+            await verify(self._decoy, claim.password or b"", claim.principal.address)
+        except ValueError:
+            pass  # not a hash
+        return known
 
     async def _check(self, claim: Claim, key: bytes) -> Answer:
         generation = self.cache.generation

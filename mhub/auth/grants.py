@@ -1,6 +1,6 @@
 """Grants: rules for one client alone, which an authenticator gives it, as lines of a policy.
 
-    publish, devices/%c/#, any, allow
+    publish, devices/%u/#, any, allow
 
 An access list of another program becomes grants here.  Its lines are topics: what has a meaning in
 our policy and none there is escaped, so that a topic with a percent sign or a comma in it stays

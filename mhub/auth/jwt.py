@@ -160,10 +160,13 @@ def check(settings: Settings, place: Place) -> None:
     try:
         from mhub.auth import jwks, jwt_keys
     except ModuleNotFoundError as error:
-        place.at("type").wrong(
-            f'"jwt" needs the package {error.name}: pip install "mhub-broker[jwt]"'
-        )
+        place.at("type").wrong(f"{_needs(error)}[jwt]'")
         return
+    if settings.jwks_url:
+        try:
+            import mhub.auth.http_client  # noqa: F401
+        except ModuleNotFoundError as error:
+            place.at("jwks_url").wrong(f"{_needs(error)}[jwt,http]'")
     problem = jwks.url_problem(settings.jwks_url) if settings.jwks_url else ""
     if problem:
         place.at("jwks_url").wrong(problem)
@@ -186,9 +189,12 @@ def make(name: str, settings: Settings, context: Context) -> Source:
     try:
         from mhub.auth.jwks import KeySet
     except ModuleNotFoundError as error:
-        text = f'type = "jwt" needs the package {error.name}: pip install "mhub-broker[jwt]"'
-        raise ConfigError(f"auth {name}", [Problem("", 0, text)]) from error
+        raise ConfigError(f"auth {name}", [Problem("", 0, f"{_needs(error)}[jwt]'")]) from error
     return JwtSource(settings, KeySet(name, settings, context))
+
+
+def _needs(error: ModuleNotFoundError) -> str:
+    return f"needs the package {error.name}: pip install 'mhub-broker"
 
 
 class _Refused(Exception):

@@ -12,7 +12,7 @@
     with each link, in both directions; a node is not ready before both have ended
     when the revision of a node, which each PING tells, is another one than ours
     every minute while there are tombstones that are old enough to be collected, in both directions
-    with all nodes when the lineage has become another one
+    with all nodes when the lineage has become another one, or the floor was given up
 
 A round that began is only over by a TAKEN with its number; what is under way when the next one
 begins need not be asked for twice.  What this node changes itself goes to the others in its
@@ -124,6 +124,20 @@ class Rounds(Fill):
         """Whether all linked nodes have what was here, in their stores."""
         return all(self.exchange(member).is_safe for member in self._node.links.values())
 
+    def numbers(self) -> dict[str, object]:
+        """For people: the table here, and who holds up the collection of tombstones."""
+        registry, floors = self._registry, self._floors
+        behind = [name for name, node in floors.nodes.items() if node.given <= floors.floor]
+        return {
+            "revision": registry.revision,
+            "entries": len(registry),
+            "tombstones": len(registry.tombstones),
+            "collected": registry.collected,
+            "refused": registry.refused,
+            "known": sorted(floors.nodes),
+            "behind": sorted(behind) if registry.tombstones else [],
+        }
+
     # Beginning a round
 
     def linked(self, member: Member) -> None:
@@ -197,8 +211,9 @@ class Rounds(Fill):
     ) -> None:
         """Whoever it is, and whomever it knows, is known from now on."""
         floors, us = self._floors, self._node.name
-        are_strangers = member.name not in floors.nodes and us not in dict(nodes)
-        is_new = floors.merge(lineage, floor, are_strangers)
+        is_new = floors.merge(lineage)
+        if lineage == floors.lineage and member.name not in floors.nodes and us not in dict(nodes):
+            is_new = floors.yields(member.name, dict(gone).get(us, 0), floor) or is_new
         timestamp = self._registry.clock.timestamp(self._node.hub.now)
         news = floors.meet(member.name, timestamp)
         others = [each for each in nodes if each[0] != us]

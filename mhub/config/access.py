@@ -43,8 +43,9 @@ class AccessSettings:
     denied_publish: str = setting(
         Choice("acknowledge", "disconnect"),
         "acknowledge",
-        "What becomes of a message that its client may not publish, where the protocol cannot say"
-        " so (MQTT 3.1 and 3.1.1; QoS 0): it is dropped, or the client is disconnected.",
+        "What becomes of a message that a client of MQTT 3.1 or 3.1.1 may not publish: it is"
+        " acknowledged and dropped, or the client is disconnected. Clients of MQTT 5.0 are told by"
+        " the reason 0x87; at QoS 0, where there is no answer, it is dropped.",
     )
     publish_cache_size: int = setting(
         Integer(0, 1_000_000),

@@ -85,13 +85,16 @@ def rows(found: Sequence[Mapping[str, str]], flexible: Sequence[str], empty: str
     return table(found, frozenset(), flexible, width())
 
 
-def add_password(command: ArgumentParser) -> None:
+def add_password(command: ArgumentParser, with_scram: bool = True) -> None:
     command.add_argument(
         "--password-file",
         metavar="FILE",
         help="read the password from the first line of FILE, - is stdin; without it, it is asked"
         " for",
     )
+    command.set_defaults(iterations=0)
+    if not with_scram:
+        return
     command.add_argument(
         "--iterations",
         type=int,
@@ -144,19 +147,20 @@ def pairs(texts: Sequence[str] | None, option: str) -> dict[str, str]:
     return found
 
 
-def numbers(texts: Sequence[str] | None, option: str) -> dict[str, float]:
-    found: dict[str, float] = {}
+def limits(texts: Sequence[str] | None, option: str) -> dict[str, int | float | str]:
+    """NAME=VALUE, where a value may be a number, or text such as a size."""
+    found: dict[str, int | float | str] = {}
     for name, text in pairs(texts, option).items():
         try:
             found[name] = int(text) if text.isdigit() else float(text)
         except ValueError:
-            raise ValueError(f"{option}: {name}: expected a number, found {text!r}") from None
+            found[name] = text
     return found
 
 
 def add_limits(command: ArgumentParser, who: str, also_remove: bool) -> None:
     command.add_argument(
-        "--limit", action="append", metavar="NAME=NUMBER", help=f"a limit of {who}; repeatable"
+        "--limit", action="append", metavar="NAME=VALUE", help=f"a limit of {who}; repeatable"
     )
     if also_remove:
         command.add_argument(

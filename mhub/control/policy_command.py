@@ -1,6 +1,6 @@
-"""`mhub policy list|add|remove|import|import-mosquitto|export|test|check`.
+"""`mhub policy list|add|remove|import|import-mosquitto|export|test|check|diff`.
 
-Rules are read and changed where they are, in the registry; test and check work on files and
+Rules are read and changed where they are, in the registry; test, check and diff work on files and
 on what the registry has, in this process, so that a broker is not kept from its messages.
 """
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mhub.control.access_command import FAILED, OK, AccessParser, rows, show
-from mhub.control.access_view import row_text, width
+from mhub.control.access_view import folded, row_text, width
 from mhub.control.registry_calls import RegistryCalls
 from mhub.control.table import safe
 
@@ -128,6 +128,14 @@ def main(argv: list[str]) -> int:
     check.add_argument(
         "file", metavar="FILE", nargs="?", default="registry", help="a CSV file, or `registry`"
     )
+    diff = commands.add(
+        "diff",
+        "list exactly what becomes allowed or denied to whom from one policy to another",
+        _diff,
+        "The exit status is 1 if anything does.",
+    )
+    for name in ("old", "new"):
+        diff.add_argument(name, metavar=name.upper(), help="a CSV file, or `registry`")
     return commands.run(argv)
 
 
@@ -416,3 +424,36 @@ def _check(calls: RegistryCalls, args: Namespace) -> int:
 
     show(args, found, lines)
     return FAILED if opinion.differences else OK
+
+
+def _diff(calls: RegistryCalls, args: Namespace) -> int:
+    from mhub.access.policy import PolicyError
+    from mhub.access.population import compare
+
+    try:
+        changes = compare(_policy(calls, args.old), _policy(calls, args.new))
+    except PolicyError as error:
+        return _say_errors(error)
+    found: list[dict[str, Any]] = [
+        {"who": list(each.who), "flips": [flip.to_json() for flip in each.flips]}
+        for each in changes
+    ]
+
+    def lines() -> list[str]:
+        shown = []
+        for each in found:
+            shown += folded(safe("; ".join(each["who"])), width())
+            for flip in each["flips"]:
+                shown += folded(_flip_line(flip), width())
+        return shown or ["nobody may do more or less than before"]
+
+    show(args, {"changes": found}, lines)
+    return FAILED if found else OK
+
+
+def _flip_line(flip: dict[str, Any]) -> str:
+    """Such as `+ publish plant/# except plant/secret`."""
+    condition = f" ({flip['condition']})" if flip["condition"] != "any" else ""
+    others = f" except {', '.join(flip['exceptions'])}" if flip["exceptions"] else ""
+    sign = "+" if flip["allowed"] else "-"
+    return f"  {sign} {flip['action']} {safe(flip['topics'] + others)}{condition}"

@@ -24,12 +24,20 @@ PLACE_HELP = (
 
 
 class RegistryCalls:
-    """Used as a context: what was opened is closed at the end."""
+    """Used as a context: what was opened is closed at the end.
+
+    Nothing is looked for before the first call: a command that works on files needs no broker.
+    """
 
     def __init__(self, args: Namespace) -> None:
-        """Raises ControlError, and ConfigError."""
-        self._settings: Settings | None = None
+        self._args = args
+        self._path: str | None = None  # "": there is no socket
+        self._settings: Settings | None = None  # None: only the socket is known
         self._direct: DirectAccess | None = None
+
+    def _find(self) -> None:
+        """Raises ControlError, and ConfigError."""
+        args = self._args
         if args.config and not args.socket:
             from mhub.config import load
 
@@ -37,11 +45,6 @@ class RegistryCalls:
             self._path = self._settings.control.path
         else:
             self._path = socket_of(args, "broker")
-
-    @property
-    def settings(self) -> "Settings | None":
-        """None: only the socket is known."""
-        return self._settings
 
     def __enter__(self) -> "RegistryCalls":
         return self
@@ -56,7 +59,9 @@ class RegistryCalls:
             self._direct.close()
 
     def __call__(self, name: str, /, **arguments: object) -> dict[str, Any]:
-        """One call.  Raises ControlError."""
+        """One call.  Raises ControlError, and ConfigError."""
+        if self._path is None:
+            self._find()
         if self._direct is None and self._path:
             try:
                 return facts(call(self._path, f"access/{name}", arguments))

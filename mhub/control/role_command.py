@@ -6,8 +6,8 @@ from mhub.control.access_command import (
     AccessParser,
     add_limits,
     chosen,
+    limits,
     merged,
-    numbers,
     rows,
     show,
 )
@@ -62,7 +62,7 @@ def main(argv: list[str]) -> int:
 def _add(calls: RegistryCalls, args: Namespace) -> None:
     values = {
         "parents": args.parent or [],
-        "limits": numbers(args.limit, "--limit"),
+        "limits": limits(args.limit, "--limit"),
         "note": args.note or "",
     }
     done = calls("role-add", name=args.name, values=values)
@@ -78,7 +78,7 @@ def _set(calls: RegistryCalls, args: Namespace) -> None:
         )
     if args.limit or args.remove_limit:
         values["limits"] = merged(
-            role["limits"], numbers(args.limit, "--limit"), args.remove_limit, "--remove-limit"
+            role["limits"], limits(args.limit, "--limit"), args.remove_limit, "--remove-limit"
         )
     if args.note is not None:
         values["note"] = args.note
@@ -131,7 +131,7 @@ def _show(calls: RegistryCalls, args: Namespace) -> None:
             ("role", [safe(role["name"])]),
             ("inherits from", [joined(role["parents"])]),
             ("and through", [joined(indirect)]),
-            ("limits", [f"{name}={number:g}" for name, number in role["limits"].items()]),
+            ("limits", [f"{name}={value}" for name, value in role["limits"].items()]),
             ("users", [joined(found["users"]) + (f" and {more} more" if more > 0 else "")]),
             ("rules", [rule_line(rule) for rule in found["rules"]]),
             ("note", [safe(role["note"])]),

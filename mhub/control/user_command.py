@@ -6,11 +6,12 @@ from typing import Any
 
 from mhub.control.access_command import (
     AccessParser,
+    Do,
     add_limits,
     add_password,
     chosen,
+    limits,
     merged,
-    numbers,
     pairs,
     password_of,
     rows,
@@ -28,7 +29,7 @@ def main(argv: list[str]) -> int:
         "Users of the registry, who log in by a name and a password. A change is in force at once,"
         " also for connections that are up, and on all nodes of a cluster.",
     )
-    add = commands.add("add", "add a user, whose password is asked for", _add)
+    add = commands.add("add", "add a user, whose password is asked for", _in_file(_add))
     add.add_argument("name", metavar="NAME", help="the user")
     _add_values(add)
     add_limits(add, "the user", False)
@@ -53,17 +54,21 @@ def main(argv: list[str]) -> int:
     add_limits(change, "the user", True)
     _add_expect(change)
 
-    passwd = commands.add("passwd", "give a user another password, which is asked for", _passwd)
+    passwd = commands.add(
+        "passwd", "give a user another password, which is asked for", _in_file(_passwd)
+    )
     passwd.add_argument("name", metavar="NAME", help="the user")
     add_password(passwd)
 
     delete = commands.add(
-        "delete", "delete a user and the rules about it; its connections and sessions end", _delete
+        "delete",
+        "delete a user and the rules about it; its connections and sessions end",
+        _in_file(_delete),
     )
     delete.add_argument("name", metavar="NAME", help="the user")
     _add_expect(delete)
 
-    found = commands.add("list", "list users by name", _list)
+    found = commands.add("list", "list users by name", _in_file(_list))
     found.add_argument(
         "--match", default="", metavar="GLOB", help="only names that match, as 'pump-*'"
     )
@@ -80,6 +85,12 @@ def main(argv: list[str]) -> int:
     ):
         lock = commands.add(name, text, _lock)
         lock.add_argument("name", metavar="NAME", help="the user")
+    for command in (add, passwd, delete, found):
+        command.add_argument(
+            "--file",
+            metavar="PATH",
+            help="a password file in the place of the registry, as `file` of [[auth]] names it",
+        )
     return commands.run(argv)
 
 
@@ -106,11 +117,21 @@ def _add_expect(command: ArgumentParser) -> None:
     )
 
 
+def _in_file(do: Do) -> Do:
+    """The same command on a password file, if it names one."""
+    from mhub.control.user_file_command import COMMANDS
+
+    def run(calls: RegistryCalls, args: Namespace) -> int | None:
+        return COMMANDS[args.what](args) if args.file else do(calls, args)
+
+    return run
+
+
 def _add(calls: RegistryCalls, args: Namespace) -> None:
     values: dict[str, object] = {
         "roles": args.role or [],
         "attributes": pairs(args.attribute, "--attribute"),
-        "limits": numbers(args.limit, "--limit"),
+        "limits": limits(args.limit, "--limit"),
         "tenant": args.tenant or "",
         "note": args.note or "",
     }
@@ -139,7 +160,7 @@ def _set(calls: RegistryCalls, args: Namespace) -> None:
         )
     if args.limit or args.remove_limit:
         values["limits"] = merged(
-            user["limits"], numbers(args.limit, "--limit"), args.remove_limit, "--remove-limit"
+            user["limits"], limits(args.limit, "--limit"), args.remove_limit, "--remove-limit"
         )
     for name in ("tenant", "note"):
         if getattr(args, name) is not None:
@@ -210,7 +231,7 @@ def _show(calls: RegistryCalls, args: Namespace) -> None:
             ("inherited", [joined(inherited)]),
             ("tenant", [safe(user["tenant"])]),
             ("attributes", [f"{name}={safe(to)}" for name, to in user["attributes"].items()]),
-            ("limits", [f"{name}={number:g}" for name, number in user["limits"].items()]),
+            ("limits", [f"{name}={value}" for name, value in user["limits"].items()]),
             ("rules", [rule_line(rule) for rule in found["rules"]]),
             ("bans", [ban_line(ban) for ban in found["bans"]]),
             ("note", [safe(user["note"])]),

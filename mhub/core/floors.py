@@ -40,19 +40,23 @@ that are gone with the time at which they were forgotten; the later one counts. 
 knows all whom the others know before it has a floor.  Forgotten is who left, whom an operator
 forgets, and who was away for too long; the last only where those who are together are more than
 half of all.  So of a cluster that is split for days one part at most goes on collecting: whoever
-comes back takes its table.  A node that knows no other one collects nothing: who is known is in its
-store a moment after it was met, and a crash may come before that.
+comes back takes its table.
+
+Two nodes may have forgotten each other: of a, b and c first a and b go on without c, then b and c
+without a.  Whoever was forgotten later is the one that was away, as two majorities have somebody in
+common.  It begins without a floor again, and refuses nothing.
+
+A node that knows no other one collects nothing: who is known is in its store a moment after it was
+met, and a crash may come before that.
 
 All this is about one lineage: a random word, made with the first change.  Tables of different
-lineages have nothing in common, and neither have parts of a cluster that operators made forget each
-other.  When such nodes meet, the result has both words, floors begin at nothing again, and the
-newest value wins.  Who has fewer words joins those who have more.
+lineages have nothing in common.  When such nodes meet, the result has both words, floors begin at
+nothing again, and the newest value wins.  Who has fewer words joins those who have more.
 """
 
 import json
 from collections.abc import Collection
 from typing import Final
-from zlib import crc32
 
 MOST_GONE: Final = 1000
 """So many forgotten nodes are remembered."""
@@ -162,19 +166,23 @@ class Floors:
         for node in self.nodes.values():
             node.given = node.taken = 0
 
-    def merge(self, theirs: str, their_floor: int, are_strangers: bool) -> bool:
-        """Join the lineage of another node, if it has to be; whether it is another one now.
-
-        `are_strangers`: neither knows the other.
-        """
+    def merge(self, theirs: str) -> bool:
+        """Join the lineage of another node, if it has more than ours; whether it has."""
         ours = set(self.lineage.split("+")) - {""}
         both = ours | (set(theirs.split("+")) - {""})
-        if theirs == self.lineage and are_strangers and self.floor and their_floor:
-            # Both went on without the other, and said of each other that it will not come back.
-            both.add(f"{crc32(theirs.encode()):016x}")
         if both == ours:
             return False
         self.begin("+".join(sorted(both)))
+        return True
+
+    def yields(self, name: str, forgot_us: int, their_floor: int) -> bool:
+        """Give up our floor, if we and a node have forgotten each other, and we were away.
+
+        `forgot_us`: when it forgot us; 0: it never knew us.
+        """
+        if not self.floor or (self.gone.get(name, 0), self.floor) >= (forgot_us, their_floor):
+            return False
+        self.begin(self.lineage)
         return True
 
     # In the store

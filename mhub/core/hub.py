@@ -455,6 +455,12 @@ class Hub:
         self.events.authorizer = authorizer
         self.rights_changed()
 
+    def judge_wills_as(self, host: "Hub") -> None:
+        """This hub has no clients, and gives its sessions to others: what is left to be decided
+        here is which wills may be published."""
+        self.authorizer = host.authorizer
+        self.events.authorizer = host.authorizer
+
     def rights_changed(self, users: set[str] | None = None) -> None:
         """The authorizer has other answers: to these users, or to anybody.
 
@@ -534,7 +540,8 @@ class Hub:
     def update_principals(self, user: str, update: Callable[[Principal], Principal]) -> int:
         """What is known of a user has changed, as its tenant: how many principals it concerns.
 
-        `update` makes another one of each (`Principal.copy`), and does not change it.
+        `update` makes another one of each (`Principal.copy`) and does not change it; the same one
+        says that nothing is new.
         """
         found = 0
         for connection in list(self.admission.waiting):
@@ -546,6 +553,8 @@ class Hub:
             if session.principal.user == user:
                 found += 1
                 principal = update(session.principal)
+                if principal is session.principal:
+                    continue
                 if session.connection is not None:
                     session.connection.principal = principal
                 self.set_principal(session, principal)

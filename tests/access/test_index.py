@@ -4,9 +4,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.access.casbin_model import RowsAdapter, enforce, make_enforcer
 from mhub.access.index import BAD_GRANT, NO_RULE, Index
 from mhub.access.policy import Policy, default_rows, read_csv
-from mhub.access.rows import Row, parse_row
+from mhub.access.rows import Row, parse_row, quote
 from mhub.core.principal import Certificate, Principal
 from mhub.wire.reasons import NOT_AUTHORIZED
 from tests.access.strategies import policies, principals, questions
@@ -153,7 +154,7 @@ class DefaultPolicyTests(SynchronousTestCase):
         alice = who("alice")
         self.assertEqual(self.index.publish(alice, "users/alice/x", 0, False), 0)
         self.assertEqual(self.index.publish(alice, "users/bob/x", 0, False), NOT_AUTHORIZED)
-        device = who("d", "pump-1", ("device",))
+        device = who("pump-1", "pump-2", ("device",))  # the client id counts for nothing
         self.assertEqual(self.index.publish(device, "devices/pump-1/rpm", 1, True), 0)
         self.assertEqual(self.index.subscribe(device, "devices/pump-1/commands/#", 1, ""), 0)
         for topic in ("devices/pump-2/rpm", "devices/pump-1/commands/stop"):
@@ -184,6 +185,34 @@ class TenantTests(SynchronousTestCase):
         for tenant in ("", "t2", "*"):
             self.assertEqual(seen["u", tenant], [])
             self.assertEqual(seen["v", tenant], ["b"])
+
+
+class NameTests(SynchronousTestCase):
+    """Names that a row cannot have as they are, in each place: as Casbin, too, sees it."""
+
+    NAMES = ("CN=a,O=b", "100%", " (x) ", '"[]"', "ünï cödé", "a\tb", "*")
+
+    def test_users_roles_and_tenants(self) -> None:
+        for name in self.NAMES:
+            text = quote(name)
+            rows = [
+                parse_row(["p", f"user:{text}", text, "publish", "user", "any", "allow"]),
+                parse_row(["p", f"role:{text}", "*", "publish", "role", "any", "allow"]),
+                parse_row(["g", f"user:{text}", f"role:{quote(name + '2')}", text]),
+                parse_row(
+                    ["p", f"role:{quote(name + '2')}", "*", "publish", "link", "any", "allow"]
+                ),
+            ]
+            index = Policy(rows).index()
+            enforcer = make_enforcer(RowsAdapter(rows))
+            own = who(name, roles=(name,))
+            own.tenant = name
+            for topic in ("user", "role", "link"):
+                self.assertEqual(index.publish(own, topic, 0, False), 0, (name, topic))
+                self.assertTrue(enforce(enforcer, own, "publish", topic), (name, topic))
+                other = who("other")
+                self.assertEqual(index.publish(other, topic, 0, False), NOT_AUTHORIZED)
+                self.assertFalse(enforce(enforcer, other, "publish", topic))
 
 
 class BuiltInRoleTests(SynchronousTestCase):

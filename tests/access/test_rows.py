@@ -100,6 +100,41 @@ class RefusedTests(SynchronousTestCase):
         self.assertIn("%25", self.with_field(2, "t%"))
 
 
+class AnyTextTests(SynchronousTestCase):
+    """Whatever stands in a row, it is taken or refused: nothing else happens."""
+
+    fields = st.one_of(
+        st.text(max_size=8),
+        st.text("%uct{}cn+#/$2C0() ,|&=<", max_size=10),
+        st.sampled_from((*RULE, *GIVEN, "qos<=1", "user:%", "*", "a/%{x}/#", "\ud800")),
+    )
+
+    @given(st.sampled_from("pg"), st.lists(fields, min_size=3, max_size=6))
+    @steady
+    def test_rows(self, kind: str, fields: list[str]) -> None:
+        try:
+            row = parse_row([kind, *fields], "f:1")
+        except RowError as error:
+            self.assertEqual(error.place, "f:1")
+        else:
+            self.assertEqual(list(row.fields), [kind, *fields])
+            self.assertEqual(parse_row(row.text().split(", ")).id, row.id)
+
+    @given(fields)
+    @steady
+    def test_patterns(self, text: str) -> None:
+        try:
+            levels = parse_pattern(text)
+        except RowError:
+            return
+        self.assertEqual(len(levels), text.count("/") + 1)
+
+    @given(st.text(max_size=20))
+    @steady
+    def test_grants(self, line: str) -> None:
+        self.assertRaises(RowError, parse_grant, line)
+
+
 class MeaningTests(SynchronousTestCase):
     def test_masks(self) -> None:
         self.assertEqual(rule(action="*").mask, (1 << 11) - 1)

@@ -67,6 +67,16 @@ class HashTests(RedisCase):
         await self.ask(password="wrong")
         self.assertEqual(self.source.decoy(), HASH)
 
+    async def test_a_remembered_refusal_costs_as_much_as_the_first(self) -> None:
+        """Else a second try with the same password would tell which names there are."""
+        self.put("alice", password_hash=HASH)
+        source = self.make(negative_cache_s=60.0)
+        for checked in (1, 2, 3):
+            answer = await ask(source, make_claim(password="wrong"))
+            self.assertEqual(answer.outcome, NO)
+            self.assertEqual(self.context.hub.stats.passwords_checked, checked)
+        self.assertEqual(self.context.hub.stats.auth_backend_answers, 1)
+
     async def test_superuser(self) -> None:
         for text, roles in (("true", ("admin",)), ("1", ("admin",)), ("0", ()), ("false", ())):
             self.put("alice", password_hash=HASH, superuser=text)

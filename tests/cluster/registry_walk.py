@@ -1,6 +1,6 @@
 """The registry of a few nodes and nothing else: tables, rounds, stores, and what goes wrong there.
 
-    walk = Walk(seed, forgets=True)     what happens comes from the seed
+    walk = Walk(seed, forgets="word")   what happens comes from the seed
     walk.run(steps)                     changes, frames, commits, links, crashes, clocks
     walk.settle()                       nothing more goes wrong; the violations
 
@@ -15,7 +15,9 @@ What must be true:
                        end no node does
     no loss            what a node has acknowledged is there in the end, or something newer is; but
                        for nodes that were forgotten, which take the table of the others, and for
-                       nodes without a store
+                       what was only in the memory of nodes without a store
+    seen by all        a tombstone goes when the stores of all known nodes have it
+    one lineage        a cluster that began with one has one
     no way back        what a node has acknowledged, it serves, or something newer, also after a
                        crash
     agreement          in the end all tables and revisions are equal
@@ -110,6 +112,8 @@ class Side:
             self.registry.restored()
         self.rounds = Rounds(self)  # type: ignore[arg-type]
         self.changes: list[tuple[Change, dict[str, str | None], int]] = []
+        self.tombstones: dict[str, int] = {}  # as they were at the last check
+        self.floor = 0
 
     def _forward(self, message: Publish) -> None:
         for name in self.links:
@@ -180,14 +184,21 @@ class Walk:
         self,
         seed: int,
         names: str = "abc",
-        forgets: bool = False,
+        forgets: str = "",
         durable: bool = True,
         tombstone_s: float = 0.0,
+        joins: bool = False,
     ) -> None:
+        """`forgets`: nodes that are away for long ("time"), or also on somebody's word ("word").
+
+        `joins`: the last node comes later, and for a while only one other can reach it.
+        """
         self.random = Random(seed)
         self.now = 1000.0
         self.tombstone_s = tombstone_s
         self.forgets = forgets
+        self.joins = joins
+        self.blocked = {names[0], names[-1]} if joins else set()
         pairs = list(itertools.permutations(names, 2))
         self.frames: dict[tuple[str, str], deque[tuple[int, bytes]]] = {p: deque() for p in pairs}
         self.channels: dict[tuple[str, str], deque[list[Any]]] = {p: deque() for p in pairs}
@@ -195,9 +206,12 @@ class Walk:
         self.wrong: list[str] = []
         self.versions: dict[str, dict[int, str]] = {}  # key -> version -> value; "": deleted
         self.safe: dict[str, dict[int, str]] = {}  # key -> version -> who acknowledged it
+        self.volatile = not durable
+        self.one_lineage = False
         self.forgotten: set[str] = set()
-        self.volatile = not durable  # what is safe in memory only may be lost
-        self.merged = False  # lineages were: floors began at nothing again
+        # Floors began at nothing again: lineages were merged, or somebody was told to forget nodes
+        # that had forgotten it.  Then a deletion may be undone.
+        self.merged = False
         self.counts: dict[str, int] = {}
         self.sides: dict[str, Side] = {}
         for name in names:
@@ -212,14 +226,18 @@ class Walk:
     def run(self, steps: int) -> None:
         if self.random.random() < 0.9:
             # Most clusters are together when the first change is made: one lineage.
-            for one, two in itertools.combinations(self.sides, 2):
+            names = [name for name in self.sides if not self.blocked or name not in max(self.sides)]
+            for one, two in itertools.combinations(names, 2):
                 self.link(one, two)
-            self.sides[min(self.sides)].change({KEYS[0]: '"first"'})
+            self.sides[names[0]].change({KEYS[0]: '"first"'})
             self._flow()
+            self.one_lineage = not self.blocked and not self.volatile
         kinds = ["change"] * 6 + ["frame"] * 60 + ["commit"] * 12 + ["time"] * 6 + ["tick"] * 6
         kinds += ["link"] * 4 + ["cut"] * 2 + ["crash", "start", "start", "round", "apart"]
-        kinds += ["forget", "absence"] if self.forgets else []
-        for _ in range(steps):
+        kinds += {"": [], "time": ["absence"], "word": ["absence", "forget"]}[self.forgets]
+        for number in range(steps):
+            if number == steps * 2 // 3:
+                self.blocked = set()
             self._step(self.random.choice(kinds))
             self.check()
             if self.wrong:
@@ -244,6 +262,8 @@ class Walk:
         elif not side.up:
             return
         elif kind == "change":
+            if self.joins and not side.registry.floors.lineage:
+                return  # whoever joins waits for the table of the others
             keys = random.sample(KEYS, random.choice((1, 1, 2)))
             value = lambda: None if random.random() < 0.45 else f'"{random.randrange(1000)}"'  # noqa: E731
             values = {key: value() for key in keys}
@@ -320,7 +340,7 @@ class Walk:
 
     def link(self, one: str, two: str) -> None:
         a, b = self.sides[one], self.sides[two]
-        if not a.up or not b.up or two in a.links:
+        if not a.up or not b.up or two in a.links or {one, two} == self.blocked:
             return
         self.note(f"{one} and {two} are linked")
         for side, name in ((a, two), (b, one)):
@@ -371,7 +391,9 @@ class Walk:
     def acknowledged(self, side: Side, values: dict[str, str | None], version: int) -> None:
         self.note(f"{side.name} acknowledges {values}")
         for key in values:
-            self.safe.setdefault(key, {})[version] = side.name
+            stored = [each for each in self.sides.values() if each.knew.get(key, 0) >= version]
+            if stored:  # else it may be lost with the memory that has it
+                self.safe.setdefault(key, {})[version] = side.name
             side.serves_at_least[key] = max(side.serves_at_least.get(key, 0), version)
 
     def _deleted_since(self, key: str, version: int) -> bool:
@@ -386,12 +408,19 @@ class Walk:
                 continue
             if "+" in side.registry.floors.lineage:
                 self.merged = True
+                if self.one_lineage:
+                    self.wrong.append(f"{side.name} has lineage {side.registry.floors.lineage}")
+            floor = side.registry.floors.floor
+            if floor < side.floor and self.forgets == "word":
+                self.merged = True
+            side.floor = floor
             table = side.table()
+            self._check_collected(side, table)
             for key, version in side.knew.items():
                 found = table.get(key)
                 if found is not None and found[0] < version and not self.merged:
                     self.wrong.append(f"{side.name}: {key} is back, {found[0]} < {version}")
-            if side.name in self.forgotten or self.merged or self.volatile:
+            if side.name in self.forgotten or (self.merged and self.forgets) or self.volatile:
                 continue
             for key, version in side.serves_at_least.items():
                 found = table.get(key)
@@ -401,11 +430,24 @@ class Walk:
                 elif found[0] < version:
                     self.wrong.append(f"{side.name}: {key} is older than acknowledged")
 
+    def _check_collected(self, side: Side, table: dict[str, tuple[int, str]]) -> None:
+        """What was a tombstone the last time, and is nothing now."""
+        now = {topic[len(PREFIX) :]: m.hlc for topic, m in side.registry.tombstones.items()}
+        for key, version in side.tombstones.items():
+            if key in now or key in table or self.forgets or self.merged:
+                continue
+            for name in side.registry.floors.nodes:
+                other = self.sides[name]
+                if other.keeps and other.knew.get(key, 0) < version:
+                    self.wrong.append(f"{side.name} collects {key}, which {name} has not deleted")
+        side.tombstones = now
+
     def settle(self) -> list[str]:
         """Nothing more goes wrong: all come together."""
         if self.wrong:
             return self.wrong
         self.note("nothing more goes wrong")
+        self.blocked = set()
         for side in self.sides.values():
             if not side.up:
                 side.start()
@@ -443,13 +485,13 @@ class Walk:
         left = [side.name for side in sides if side.registry.tombstones]
         if left:
             self.wrong.append(f"tombstones are left at {left}")
-        for key, safe in self.safe.items() if not self.volatile else ():
+        for key, safe in self.safe.items():
             for version, name in safe.items():
                 found = tables[0].get(key)
                 if self.versions[key][version] == "":
                     if found is not None and found[0] < version and not self.merged:
                         self.wrong.append(f"{key} is back: {found[0]} < {version}")
-                elif name not in self.forgotten and not self.merged:
+                elif name not in self.forgotten and not (self.merged and self.forgets):
                     if found is None and not self._deleted_since(key, version):
                         self.wrong.append(f"{key} of {name} is lost")
                     elif found is not None and found[0] < version:

@@ -14,12 +14,14 @@ LATER = 1 << 61
 
 WALKS: tuple[dict[str, Any], ...] = (
     {},
+    {"joins": True},
     {"durable": False},
-    {"forgets": True},
-    {"forgets": True, "durable": False},
-    {"forgets": True, "names": "ab"},
-    {"forgets": True, "names": "abcd"},
-    {"forgets": True, "tombstone_s": 100.0},
+    {"forgets": "time"},
+    {"forgets": "word"},
+    {"forgets": "word", "durable": False},
+    {"forgets": "word", "names": "ab"},
+    {"forgets": "word", "names": "abcd"},
+    {"forgets": "time", "joins": True, "tombstone_s": 100.0},
 )
 
 
@@ -27,7 +29,7 @@ class WalkTests(SynchronousTestCase):
     def test_whatever_happens(self) -> None:
         totals = {"collected": 0, "refused": 0, "merged": 0}
         for options in WALKS:
-            for seed in range(40):
+            for seed in range(25):
                 walk = Walk(seed, **options)
                 walk.run(300)
                 wrong = walk.settle()
@@ -39,7 +41,7 @@ class WalkTests(SynchronousTestCase):
                     totals["refused"] += side.registry.refused
         # It would prove little if nothing of it had happened.
         self.assertGreater(totals["collected"], 500, totals)
-        self.assertGreater(totals["refused"], 5, totals)
+        self.assertGreater(totals["refused"], 20, totals)
         self.assertGreater(totals["merged"], 5, totals)
 
 

@@ -661,6 +661,18 @@ class Wills(Case):
         [event] = self.world.diary.of(DENIED)
         self.assertEqual((event.cause, event.topic, event.client_id), ("will", "w", "u"))
 
+    def test_at_a_node_that_takes_over_from_another(self) -> None:
+        """Its hub has no clients and no listeners, but sessions whose wills become due."""
+        self.disk = Disk(self.world)
+        self.client("u", will=("w", b"bye", 0, True), **KEPT)
+        self.disk.settle()
+        after, _ = crash(self.world, self.disk)
+        self.deny(("will", "u", "w"))
+        after.hub.judge_wills_as(self.world.hub)
+        after.wait(1)
+        self.assertEqual(after.stats.publish_denied, 1)
+        self.assertEqual(len(after.hub.retained), 0)
+
     def test_with_the_session_of_a_deleted_user(self) -> None:
         watcher = self.client("watcher")
         watcher.subscribe("#")

@@ -144,11 +144,11 @@ class NameTests(SynchronousTestCase):
 class DependencyTests(SynchronousTestCase):
     # What others' names are imported under, and who brings them.
     BROUGHT_BY = {
+        "argon2": "argon2-cffi",
         "zope": "twisted",
         "OpenSSL": "twisted",
         "cryptography": "twisted",
         "service_identity": "twisted",
-        "argon2": "argon2-cffi",
         "casbin": "pycasbin",
         "jwt": "pyjwt",
         "werkzeug": "klein",
