@@ -50,6 +50,7 @@ test-needs:
 bench: $(VENV)/.compiled
 	@.ci/bench
 	@$(BIN)/python tests/bench/access_bench.py
+	@$(BIN)/python tests/bench/gate_bench.py
 
 bench-cluster: $(VENV)/.compiled
 	@$(BIN)/python tests/bench/cluster_bench.py

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import TestCase
 
-from mhub.auth.plugins import own
+from mhub.auth.plugins import OWN
 from mhub.config import ClusterSettings, ConfigError, Settings, load, parse
+from mhub.config.changes import changes
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.lines import line_numbers
 from mhub.config.load import STORE_KEYS, TOP
@@ -689,6 +690,7 @@ class StoreTests(ConfigCase):
         redis = self.settings(self.redis('username = "u"\npassword_file = "secret"')).store.redis
         self.assertEqual(redis.password_file, str(self.folder / "secret"))
         self.settings(self.redis('password = "pencil"'))
+        self.settings(self.redis('username = "u"\npassword = "pencil"'))
         for keys, problem in (
             ('username = "u"', f"4: {at}.username: needs password or password_file"),
             (
@@ -1201,6 +1203,7 @@ class AuthTests(ConfigCase):
             [[listeners]]
             name = "b"
             port = 2
+            proxy_protocol = true
             [[auth]]
             type = "certificate"
             identity = "uri"
@@ -1220,7 +1223,7 @@ class AuthTests(ConfigCase):
         self.assertTrue(second.applies_to("a") and not first.applies_to("a"))
 
     def test_mistakes(self) -> None:
-        kinds = ", ".join(f'"{kind}"' for kind in sorted(own()))
+        kinds = ", ".join(f'"{kind}"' for kind in sorted(OWN))
         self.assertProblem(
             '[[auth]]\nname = "x"', f"1: auth[0].type: missing; expected one of {kinds}"
         )
@@ -1234,7 +1237,7 @@ class AuthTests(ConfigCase):
             '3: auth[0].identity: unknown key; did you mean "identify_by"?',
         )
         self.assertProblem(
-            '[[auth]]\ntype = "certificate"\nidentity = "dn"',
+            '[[auth]]\ntype = "certificate"\nidentity = "dn"\n[[listeners]]\nproxy_protocol = true',
             '3: auth[0].identity: expected one of "cn", "subject", "dns", "uri", "email",'
             ' found "dn" (did you mean "dns"?)',
         )
@@ -1250,6 +1253,21 @@ class AuthTests(ConfigCase):
             '[auth.scram]\nusers_file = "x"',
             " auth: expected a list of tables, each headed [[auth]], found a table",
         )
+
+    def test_certificates_that_nobody_asks_for(self) -> None:
+        (problem,) = self.problems('[[auth]]\ntype = "certificate"')
+        self.assertIn("1: auth[0]: its listeners ask nobody for a certificate", problem)
+
+    def test_changes(self) -> None:
+        """A reload names what needs a restart."""
+        text = '[[auth]]\ntype = "registry"\non_error = "{}"\nidentify_by = "{}"\n'
+        one = self.settings(text.format("refuse", "username"))
+        self.assertEqual(changes(one, self.settings(text.format("refuse", "username"))), [])
+        self.assertEqual(
+            changes(one, self.settings(text.format("next", "both"))),
+            ["auth[0].on_error", "auth[0].identify_by"],
+        )
+        self.assertIn("auth", changes(one, self.settings("")))
 
     def test_password_file(self) -> None:
         """What is wrong with it is an error of the configuration, with the line of the file."""
@@ -1332,3 +1350,49 @@ class AnonymousTests(ConfigCase):
         text = '[[listeners]]\nhost = "0.0.0.0"\n[[auth]]\ntype = "x"'
         (problem,) = self.problems(text)
         self.assertIn("auth[0].type", problem)
+
+
+class JwtTests(ConfigCase):
+    def at(self, text: str) -> str:
+        return f'[[auth]]\ntype = "jwt"\n{text}\n'
+
+    def test_a_key_is_needed(self) -> None:
+        self.assertProblem(
+            self.at(""),
+            "1: auth[0]: needs secret, secret_file, key_file, jwks_file or jwks_url",
+        )
+
+    def test_secrets(self) -> None:
+        self.assertProblem(
+            self.at('secret = "short"'),
+            "3: auth[0].secret: a secret of 5 bytes; expected 32 or more",
+        )
+        (source,) = self.settings(self.at(f'secret = "{"x" * 32}"')).auth
+        self.assertNotIn("xxx", repr(source))
+
+    def test_files(self) -> None:
+        for name, data, problem in (
+            ("key_file", "nonsense", "not a public key or certificate in PEM form"),
+            (
+                "key_file",
+                "-----BEGIN PRIVATE KEY-----",
+                "a private key; the broker needs the public one, and nobody else this one",
+            ),
+            ("jwks_file", "{}", 'not a JSON Web Key Set: there is no list "keys"'),
+            ("secret_file", "short", "a secret of 5 bytes; expected 32 or more"),
+        ):
+            (self.folder / "key").write_text(data)
+            self.assertProblem(
+                self.at(f'{name} = "key"'), f"3: auth[0].{name}: {self.folder}/key: {problem}"
+            )
+
+    def test_urls(self) -> None:
+        self.assertProblem(
+            self.at('jwks_url = "http://issuer.example.org/keys"'),
+            "3: auth[0].jwks_url: expected https: whoever could change the keys on their way could"
+            " be anybody",
+        )
+        self.assertProblem(
+            self.at('jwks_url = "http://127.0.0.1/"\nca = "ca.crt"'),
+            "4: auth[0].ca: needs a jwks_url with https",
+        )

@@ -14,6 +14,7 @@ import hashlib
 import os
 import random
 from collections.abc import Callable, Iterable
+from copy import copy
 from typing import Any
 
 from mhub.auth.contract import NO, NOT_MINE, YES, Answer
@@ -90,6 +91,8 @@ class AnswerCache:
     ) -> None:
         if seconds <= 0:
             return
+        answer = copy(answer)
+        answer.remembered = True
         answers.pop(key, None)
         if len(answers) >= self._bounds.cache_size:
             del answers[next(iter(answers))]  # the oldest

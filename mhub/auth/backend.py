@@ -240,7 +240,7 @@ class Backend:
         if self._is_draining:
             return
         self._is_draining = True
-        while self._waiting and self._has_room() and self.state == CLOSED:
+        while self._waiting and self._has_room():
             self._begin(self._waiting.popleft())
         self._is_draining = False
         if self._is_full and not self._waiting:

@@ -51,6 +51,7 @@ class Answer:
         self.identity: Identity | None = None  # of YES
         self.reason = reasons.NOT_AUTHORIZED  # of NO and CANNOT_TELL
         self.text = text  # why, for the log alone: the client gets a reason code
+        self.remembered = False  # it says nothing about whether the back end answers now
 
 
 def yes(identity: Identity) -> Answer:

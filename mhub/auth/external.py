@@ -19,17 +19,19 @@ What cannot be understood is refused (`cannot_tell`), not left out: it could be 
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
 
+from mhub.access.rows import RowError, parse_grant
 from mhub.auth.answer_cache import AnswerCache
 from mhub.auth.backend import Backend, Unavailable, plain
-from mhub.auth.contract import Answer, Context, cannot_tell, no, not_mine, yes
+from mhub.auth.contract import NO, Answer, Context, cannot_tell, is_plain, no, not_mine, yes
 from mhub.auth.facts import UnusableClaim, facts_of
-from mhub.auth.grants import MAX_GRANTS, check_grant
+from mhub.auth.grants import MAX_GRANTS
+from mhub.auth.lookup import BY, entry_name
 from mhub.config.kinds import Choice, Integer, Seconds, Text
 from mhub.config.schema import ListOf, setting
 from mhub.core.authentication import Claim
@@ -44,9 +46,9 @@ KNOWN: Final = (
 @dataclass(frozen=True)
 class ExternalSettings:
     identify_by: str = setting(
-        Choice("username", "client_id"),
+        Choice(*BY),
         "username",
-        "What says who the client is; what is not said there is left to the next table.",
+        "What says who the client is: its user name, its client id, or both, as `USER@CLIENTID`.",
     )
     roles: tuple[str, ...] = setting(
         ListOf(Text(empty=False)), (), "Roles of all whom this source accepts, besides their own."
@@ -90,6 +92,12 @@ class ExternalSettings:
     )
 
 
+def missing_facts(identify_by: str, names: Iterable[str]) -> list[str]:
+    """Those without which a client could have one user's password and another one's name."""
+    needed = ("username", "client_id") if identify_by == "both" else (identify_by,)
+    return [name for name in needed if name not in names]
+
+
 class Malformed(Exception):
     """The server said something that is not understood."""
 
@@ -122,14 +130,19 @@ class ExternalSource:
         raise NotImplementedError
 
     def check(self, claim: Claim) -> "Answer | Deferred[Answer]":
-        if not self.name_of(claim) or (self.takes_passwords and claim.password is None):
+        name = self.name_of(claim)
+        if not name or (self.takes_passwords and claim.password is None):
             return not_mine()
+        if not is_plain(name):
+            return no("there are control characters in the name")
         try:
             key = self._key(claim)
         except UnusableClaim as problem:
             return no(str(problem))
         known = self.cache.get(key)
         if known is not None:
+            if known.outcome == NO and self._decoy:
+                return Deferred.fromCoroutine(self._pay(claim, known))
             return known
         return Deferred.fromCoroutine(self._check(claim, key))
 
@@ -144,6 +157,7 @@ class ExternalSource:
         self.cache.clear()
 
     def forget(self) -> None:
+        """Users may be other ones."""
         self.cache.clear()
 
     def decoy(self) -> str:
@@ -152,9 +166,7 @@ class ExternalSource:
 
     def name_of(self, claim: Claim) -> str:
         """Who the client says that it is, for this source."""
-        if self.settings.identify_by == "client_id":
-            return claim.principal.client_id
-        return claim.username or ""
+        return entry_name(claim, self.settings.identify_by)
 
     async def verify(self, claim: Claim, found: Mapping[str, Any]) -> Answer:
         """Whether the password is the one whose hash was found."""
@@ -176,8 +188,10 @@ class ExternalSource:
         """Yes, with all that the server says; `others`: unknown fields are attributes."""
         settings = self.settings
         user = found.get("user") or self.name_of(claim)
-        if not isinstance(user, str) or not user.isprintable():
-            raise Malformed("the user's name is not printable text")
+        if isinstance(user, bytes):
+            user = _text(user, "user")
+        if not isinstance(user, str) or not is_plain(user):
+            raise Malformed("the user's name is not text, or has control characters in it")
         identity = Identity(user, self.kind)
         roles = [*settings.roles, *_list(found.get("roles"), "roles")]
         if settings.superuser_role and any(
@@ -201,6 +215,18 @@ class ExternalSource:
         parts = [self.name_of(claim), *facts.values()]
         return self.cache.key([claim.password or b"", *(part.encode() for part in parts)])
 
+    async def _pay(self, claim: Claim, known: Answer) -> Answer:
+        """A refusal that is remembered takes as long as one for a name that nobody knows.
+
+        For that the chain checks the decoy.  Else a second try would tell which names there are.
+        """
+        verify = self.context.passwords.verify
+        try:
+            await verify(self._decoy, claim.password or b"", claim.principal.address)
+        except ValueError:
+            pass  # not a hash
+        return known
+
     async def _check(self, claim: Claim, key: bytes) -> Answer:
         generation = self.cache.generation
         try:
@@ -222,9 +248,10 @@ def grants_of(value: object) -> tuple[str, ...]:
     if len(lines) > MAX_GRANTS:
         raise Malformed(f"{len(lines)} grants; {MAX_GRANTS} are as many as may be")
     for line in lines:
-        problem = check_grant(line)
-        if problem:
-            raise Malformed(f"the grant {plain(line)!r}: {problem}")
+        try:
+            parse_grant(line)
+        except RowError as problem:
+            raise Malformed(f"the grant {plain(line)!r}: {plain(problem.text)}") from None
     return tuple(lines)
 
 

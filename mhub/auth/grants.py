@@ -1,6 +1,6 @@
 """Grants: rules for one client alone, which an authenticator gives it, as lines of a policy.
 
-    publish, devices/%c/#, any, allow
+    publish, devices/%u/#, any, allow
 
 An access list of another program becomes grants here.  Its lines are topics: what has a meaning in
 our policy and none there is escaped, so that a topic with a percent sign or a comma in it stays
@@ -10,8 +10,6 @@ that topic.
 from typing import Final
 
 from mhub.wire.topics import filter_problem
-
-ACTIONS: Final = ("connect", "publish", "subscribe", "receive")
 
 _ESCAPES: Final = str.maketrans({sign: f"%{ord(sign):02X}" for sign in '()[],"'})
 
@@ -36,16 +34,3 @@ def escaped(topic: str, placeholders: bool = True) -> str:
     before = len(text) - len(text.lstrip(" "))
     after = len(text) - before - len(inner)
     return "%20" * before + inner + "%20" * after
-
-
-def check_grant(line: str) -> str:
-    """What is wrong with a line that a server sent; "": nothing that can be seen here."""
-    fields = [field.strip() for field in line.split(",")]
-    if len(fields) != 4:
-        return "expected ACTION, TOPIC, CONDITION, EFFECT"
-    action, topic, _, effect = fields
-    if action != "*" and any(each not in ACTIONS for each in action.split("|")):
-        return f"expected {', '.join(ACTIONS)} or *, found {action[:40]}"
-    if effect not in ("allow", "deny"):
-        return f"expected allow or deny, found {effect[:40]}"
-    return filter_problem(topic) if topic else "there is no topic"

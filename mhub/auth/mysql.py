@@ -30,16 +30,18 @@ def check(settings: Settings, place: Place) -> None:
 
 def make(name: str, settings: Settings, context: Context) -> Source:
     try:
+        import pymysql  # type: ignore[import-untyped]
+    except ImportError as error:
+        text = f'type = "{KIND}" needs PyMySQL: pip install "mhub-broker[mysql]" ({error})'
+        raise ConfigError(f"auth {name}", [Problem("", 0, text)]) from error
+    try:
         pool = Pool(
             context.reactor,
-            "pymysql",
+            pymysql.__name__,
             settings.max_concurrent,
             _connection(name, settings),
             _fileno(settings.tls),
         )
-    except ImportError as error:
-        text = f'type = "{KIND}" needs PyMySQL: pip install "mhub-broker[mysql]" ({error})'
-        raise ConfigError(f"auth {name}", [Problem("", 0, text)]) from error
     except (OSError, ssl.SSLError) as error:
         raise ConfigError(f"auth {name}", [Problem("", 0, f"TLS: {error}")]) from error
     return SqlSource(name, KIND, settings, context, pool)

@@ -127,10 +127,13 @@ class Passwords:
         """A new hash."""
         return self._put(lambda: hashes.make(password, self.costs), address)
 
-    def verifier(self, password: str, address: str = "") -> Deferred[str]:
-        """What SCRAM needs.  Fails with ValueError for a password that SASLprep refuses."""
-        iterations = self.scram_iterations
-        return self._put(lambda: make_verifier(password, iterations).render(), address)
+    def verifier(self, password: str, address: str = "", iterations: int = 0) -> Deferred[str]:
+        """What SCRAM needs, with as many iterations as is usual if they are 0.
+
+        Fails with ValueError for a password that SASLprep refuses.
+        """
+        rounds = iterations or self.scram_iterations
+        return self._put(lambda: make_verifier(password, rounds).render(), address)
 
     def stop(self) -> None:
         self._stopped = True

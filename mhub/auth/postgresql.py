@@ -26,16 +26,17 @@ def check(settings: Settings, place: Place) -> None:
 
 def make(name: str, settings: Settings, context: Context) -> Source:
     try:
-        pool = Pool(
-            context.reactor,
-            "psycopg",
-            settings.max_concurrent,
-            _connection(name, settings),
-            lambda connection: int(connection.fileno()),
-        )
-    except ImportError as error:
+        import psycopg
+    except ImportError as error:  # also without libpq
         text = f'type = "{KIND}" needs psycopg: pip install "mhub-broker[postgresql]" ({error})'
         raise ConfigError(f"auth {name}", [Problem("", 0, text)]) from error
+    pool = Pool(
+        context.reactor,
+        psycopg.__name__,
+        settings.max_concurrent,
+        _connection(name, settings),
+        lambda connection: int(connection.fileno()),
+    )
     return SqlSource(name, KIND, settings, context, pool)
 
 

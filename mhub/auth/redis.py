@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 from twisted.internet.defer import Deferred
 
 from mhub.auth.contract import Answer, Context, Source, not_mine
-from mhub.auth.external import ExternalSettings, ExternalSource
+from mhub.auth.external import ExternalSettings, ExternalSource, missing_facts
 from mhub.auth.facts import Template, facts_of
 from mhub.auth.grants import grant
 from mhub.config.kinds import Choice, Place, Text
@@ -80,10 +80,9 @@ def check(settings: Settings, place: Place) -> None:
     except ValueError as problem:
         place.at("user_key").wrong(str(problem))
     else:
-        if settings.identify_by not in names:
-            # Else a client could have one user's password and another one's name.
+        for name in missing_facts(settings.identify_by, names):
             place.at("user_key").wrong(
-                f"needs %{{{settings.identify_by}}}, which says who the client is (identify_by)"
+                f"needs %{{{name}}}, which says who the client is (identify_by)"
             )
         if "password" in names:
             place.at("user_key").wrong("must not have the password in it")

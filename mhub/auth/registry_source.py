@@ -34,6 +34,9 @@ from mhub.log import logger
 USERS: Final = "user/"
 SECRET: Final = "setting/decoy-secret"
 
+TRIES: Final = 3
+"""How often a password is checked at a login, if the hash is another one each time."""
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -98,16 +101,24 @@ class RegistrySource:
         return Deferred.fromCoroutine(self._verify(name, text, password, claim))
 
     async def _verify(self, name: str, text: str, password: bytes, claim: Claim) -> Answer:
-        try:
-            right = await self._passwords.verify(text, password, claim.principal.address)
-        except HashError as error:
-            return no(f"the user {name!r} has {error}")
-        if not right:
-            return no(f"wrong password of {name!r}")
-        found = self._hub.registry.get(USERS + name)
-        entry = parse_entry(found.value) if found is not None else {}
-        if entry.get("password") != text:
-            return no(f"the user {name!r} was changed meanwhile")
+        for _ in range(TRIES):
+            try:
+                right = await self._passwords.verify(text, password, claim.principal.address)
+            except HashError as error:
+                return no(f"the user {name!r} has {error}")
+            if not right:
+                return no(f"wrong password of {name!r}")
+            found = self._hub.registry.get(USERS + name)
+            entry = parse_entry(found.value) if found is not None else {}
+            current = entry.get("password")
+            if current == text:
+                break
+            if not isinstance(current, str) or not current:
+                return no(f"the user {name!r} was changed meanwhile")
+            # Another login may have upgraded the hash, which is no reason to refuse this one.
+            text = current
+        else:
+            return no(f"the user {name!r} was changed meanwhile, again and again")
         if not hashes.is_current(text, self._passwords.costs):
             self._upgrade(name, password)
         return yes(_identity(name, "password", entry))

@@ -19,7 +19,7 @@ from twisted.internet.defer import Deferred
 
 from mhub.auth.backend import plain
 from mhub.auth.contract import Answer, Context, not_mine
-from mhub.auth.external import ExternalSettings, ExternalSource, Malformed
+from mhub.auth.external import ExternalSettings, ExternalSource, Malformed, missing_facts
 from mhub.auth.facts import NAMES, UnusableClaim, facts_of
 from mhub.auth.grants import MAX_GRANTS, escaped, grant
 from mhub.auth.sql_pool import Pool
@@ -92,28 +92,23 @@ class Queries:
         by_query = settings.verify == "query"
         names = tuple(name for name in NAMES if by_query or name != "password")
         others = tuple(name for name in NAMES if name != "password")
-        who = settings.identify_by
-        self.user = self._read("query", settings.query, dialect, names, (who,))
-        self.superuser = self._read(
-            "superuser_query", settings.superuser_query, dialect, others, (who,)
-        )
-        self.acl = self._read("acl_query", settings.acl_query, dialect, (*others, ACC), (who, ACC))
-        for name, query in (
-            ("query", self.user),
-            ("superuser_query", self.superuser),
-            ("acl_query", self.acl),
-        ):
-            # Else a client could have one user's password and another one's name.
+        who = "client_id" if settings.identify_by == "client_id" else "username"
+        self.user = _query("query", settings.query, dialect, names, (who,))
+        self.superuser: Query | None = None
+        if settings.superuser_query:
+            sql = settings.superuser_query
+            self.superuser = _query("superuser_query", sql, dialect, others, (who,))
+        self.acl: Query | None = None
+        if settings.acl_query:
+            sql = settings.acl_query
+            self.acl = _query("acl_query", sql, dialect, (*others, ACC), (who, ACC))
+        for name in missing_facts(settings.identify_by, self.user.names):
+            raise ValueError("query", f"needs :{name}, which says who the client is (identify_by)")
+        for key, query in (("superuser_query", self.superuser), ("acl_query", self.acl)):
             if query is not None and who not in query.names:
-                raise ValueError(name, f"needs :{who}, which says who the client is (identify_by)")
-        if by_query and "password" not in self._user.names:
+                raise ValueError(key, f"needs :{who}: whose rights are they?")
+        if by_query and "password" not in self.user.names:
             raise ValueError("query", 'needs :password, as verify = "query"')
-
-    @property
-    def _user(self) -> Query:
-        if self.user is None:
-            raise ValueError("query", "missing")
-        return self.user
 
     @property
     def facts(self) -> tuple[str, ...]:
@@ -121,18 +116,14 @@ class Queries:
         names = {name for query in found for name in query.names}
         return tuple(sorted(names - {ACC, "password"}))
 
-    def _read(
-        self,
-        key: str,
-        sql: str,
-        dialect: str,
-        names: tuple[str, ...],
-        numbered: tuple[str, ...],
-    ) -> Query | None:
-        try:
-            return Query(sql, dialect, names, numbered) if sql else None
-        except ValueError as problem:
-            raise ValueError(key, str(problem)) from None
+
+def _query(
+    key: str, sql: str, dialect: str, names: tuple[str, ...], numbered: tuple[str, ...]
+) -> Query:
+    try:
+        return Query(sql, dialect, names, numbered)
+    except ValueError as problem:
+        raise ValueError(key, str(problem)) from None
 
 
 def check_sql(settings: SqlSettings, dialect: str, place: Place) -> None:
@@ -163,7 +154,6 @@ class SqlSource(ExternalSource):
 
     async def judge(self, claim: Claim) -> Answer:
         query = self._queries.user
-        assert query is not None
         facts: dict[str, Any] = facts_of(claim, (*self.facts, *query.names))
         found = await self._ask(lambda cursor: _user(cursor, query, facts))
         if found is None:

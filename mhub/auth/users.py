@@ -39,7 +39,7 @@ MAX_ITERATIONS: Final = 10_000_000
 """Each login costs the client this many rounds: more than this is a mistake."""
 
 ITERATIONS: Final = 600_000
-"""For passwords that people choose.  The broker computes this once, in `scram-user`; at a login the
+"""For passwords that people choose.  It is computed once, by `mhub user`; at a login by SCRAM the
 client does, in some 0.2 s on a PC.  What it buys is time when the file is stolen."""
 
 SALT_SIZE: Final = 16
@@ -162,15 +162,20 @@ def _most_common(shapes: Iterable[T]) -> T:
     return Counter(shapes).most_common(1)[0][0]
 
 
-def set_user(path: str, name: str, verifier: Verifier) -> bool:
-    """Add a user or change its password; makes the file when there is none.  Whether it is new."""
+def set_user(path: str, name: str, verifier: Verifier, text: str = "") -> bool:
+    """Add a user or change its password; makes the file when there is none.  Whether it is new.
+
+    `text` is a hash of the password, for CONNECT; without it the user can log in by SCRAM alone.
+    """
     name = prepare_name(name)
-    line = f"{name}:{verifier.render()}"
+    if text and ":" in name:
+        raise ValueError("a name in a password file cannot have a colon")
+    new = [f"{name}:{verifier.render()}", *([f"{name}:{text}"] if text else [])]
 
     def change(lines: list[str]) -> tuple[list[str], bool]:
-        kept = [line if _names(old, name) else old for old in lines]
-        new = kept == lines and line not in lines
-        return ([*kept, line] if new else kept), new
+        at = next((n for n, old in enumerate(lines) if _names(old, name)), len(lines))
+        others = [old for old in lines if not _names(old, name)]
+        return [*others[:at], *new, *others[at:]], at == len(lines)
 
     return _edit(path, change)
 
@@ -238,7 +243,7 @@ def _replace(target: Path, data: bytes) -> None:
 
 def _fresh() -> bytes:
     secret = _encode(secrets.token_bytes(KEY_SIZE))
-    return f"# SCRAM users of mhub; edit with `mhub scram-user`\ndecoy-secret = {secret}\n".encode()
+    return f"# users of mhub; edit with `mhub user --file`\ndecoy-secret = {secret}\n".encode()
 
 
 def _parse_hash(line: str) -> tuple[str, str, str]:
@@ -258,7 +263,7 @@ def _parse_scram(line: str) -> tuple[str, Verifier]:
     name = found[1]
     if prepare_name(name) != name:
         raise ValueError(
-            "the name is not in the form of SASLprep; add the user again with mhub scram-user"
+            "the name is not in the form of SASLprep; add the user again with mhub user add"
         )
     return name, parse_verifier(found[2])
 
@@ -277,8 +282,11 @@ def parse_verifier(text: str) -> Verifier:
 
 
 def _names(line: str, name: str) -> bool:
-    found = _USER.fullmatch(line.strip())
-    return found is not None and found[1] == name
+    line = line.strip()
+    if line.startswith("#"):
+        return False
+    found = _USER.fullmatch(line)
+    return (found[1] if found is not None else line.partition(":")[0]) == name
 
 
 def _encode(data: bytes) -> str:

@@ -39,9 +39,14 @@ def make_passwords(settings: PasswordSettings, hub: Any, reactor: Any) -> Passwo
         threads,
         settings.max_queued,
         hub.stats,
-        Costs(settings.memory >> 10, settings.iterations),
+        costs_of(settings),
         settings.scram_iterations,
     )
+
+
+def costs_of(settings: PasswordSettings) -> Costs:
+    """What a new hash costs."""
+    return Costs(settings.memory >> 10, settings.iterations)
 
 
 def _clear(members: list[Member]) -> None:

@@ -12,6 +12,7 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     said        the fields of a frame, checked as they are read
     tables      routes and clients: what each node tells all others
     fill        retained messages: what nodes that meet lack of each other's
+    rounds      the registry: the same, and how far each node has taken the table of each
     migration   one session for each client id, which follows its client from node to node
     offers      drain: sessions of a node that leaves, whose clients are not connected
     detector    failed-node detector: which nodes are gone, for this one to take over from

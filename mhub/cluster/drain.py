@@ -47,7 +47,9 @@ class Drain:
     def _is_linked(self) -> bool:
         """Whether it knows of all that the others have, who can be reached."""
         host = self._node.members.get(self._host.name)
-        return host is not None and host.state == UP and self._node.ready()
+        if host is None or host.state != UP or not self._node.ready():
+            return False
+        return self._node.rounds.is_safe()
 
     def _is_stored(self) -> bool:
         """Whether nobody would find anything again in the store that others have."""

@@ -39,6 +39,12 @@ OFFER: Final = 23  # claim a session, though its client is not there
 PENDING: Final = 24  # what its client has published, for a node that cannot be reached
 ACCEPT: Final = 25  # the session that was offered shall come
 SWITCHED: Final = 26  # what is for a session goes to where it is now
+REGISTRY_DIGESTS: Final = 27  # a round of the registry begins
+REGISTRY_HAVE: Final = 28  # keys and versions of some buckets
+REGISTRY_ENTRIES: Final = 29  # what the other side does not have of them
+REGISTRY_FILLED: Final = 30  # that was all for these buckets
+REGISTRY_TAKEN: Final = 31  # all of a round is here
+REGISTRY_DROP: Final = 32  # entries of yours were deleted
 
 
 def pack(**fields: Any) -> bytes:

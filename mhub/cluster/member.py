@@ -14,6 +14,16 @@ DEAD: Final = "dead"
 LEFT: Final = "left"
 
 
+class Filling:
+    """How far it is with a table that another node has as well (`mhub.cluster.fill`)."""
+
+    def __init__(self) -> None:
+        self.asking: list[int] = []  # buckets that are still to be asked for
+        self.awaited = 0  # answers that are to come
+        self.complete = False  # all that it had is here
+        self.index: dict[int, list[Publish]] | None = None  # bucket -> what is here
+
+
 class Member:
     def __init__(self, name: str, peer: Peer, now: float) -> None:
         self.name = name
@@ -38,14 +48,12 @@ class Member:
         # Its table, while all of it is on its way: names that were there before
         self.stale: dict[str, None] | None = None
         self.has_table = False
-        # Retained messages: buckets to be asked for, and whether all that it has is here
-        self.asking: list[int] = []
-        self.filled = False
-        self.index: dict[int, list[Publish]] | None = None  # bucket -> what is here
+        self.retained = Filling()
+        self.revision = ""  # of its registry, as it said last
 
     def whole(self) -> bool:
         """Whether all that it has to tell a node that joins is here."""
-        return self.has_table and self.filled
+        return self.has_table and self.retained.complete
 
     def is_current(self) -> bool:
         """Whether its table is known as it is now."""

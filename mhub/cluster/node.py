@@ -3,6 +3,7 @@
     links     opened() -> RESUME both ways -> the peer is up; lost() or silence -> down -> dead
     Tables    what each node wants and has (routes, clients)
     Fill      retained messages: what the other side has and we do not
+    Rounds    the same for the registry, and who has what of it
     Migration one owner for each session, which follows its client
     Drain     sessions of a node that leaves
     Inbox     frames that wait for the store of this node
@@ -19,12 +20,13 @@ from typing import Final
 from mhub.cluster import frames
 from mhub.cluster.contract import OLDEST, PROTOCOL, Dialer, LinkEnd
 from mhub.cluster.dials import Dial, Dials
-from mhub.cluster.fill import Fill
+from mhub.cluster.fill import RetainedFill
 from mhub.cluster.frames import pack
 from mhub.cluster.inbox import Inbox
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
 from mhub.cluster.migration.migration import Migration
 from mhub.cluster.offers import Offers
+from mhub.cluster.rounds import Rounds
 from mhub.cluster.said import Said, as_text
 from mhub.cluster.tables import Tables
 from mhub.cluster.unreachable import Unreachable
@@ -98,7 +100,8 @@ class Node:
         self._addresses: dict[str, str] = {}  # of nodes that were never linked with us
         self._past: dict[str, None] = {}  # instances of nodes that have another one by now
         self.tables = Tables(self)
-        self.fill = Fill(self)
+        self.fill = RetainedFill(self)
+        self.rounds = Rounds(self)
         self.migration = Migration(self)
         self.offers = Offers(self)
         self.inbox = Inbox(self)
@@ -127,6 +130,7 @@ class Node:
             frames.REFUSED: self.migration.exchange.on_refused,
             frames.ASK: self.migration.exchange.on_ask,
             frames.UNKNOWN: self.migration.exchange.on_unknown,
+            **self.rounds.handlers(),
         }
 
     @property
@@ -211,7 +215,7 @@ class Node:
         self.links[link] = member
         member.resumed = False
         member.has_table = False
-        member.filled = False
+        member.retained.complete = False
         member.stale = None
         member.received_at = now
         member.version = said.version
@@ -333,6 +337,7 @@ class Node:
         self.migration.linked(member)
         self.tables.begin(member, instance, number)
         self.fill.begin(member)
+        self.rounds.linked(member)
         self.send(member, frames.MEMBERS, pack(members=self._known()))
         self.log(f"node {member.name} is linked, at {link.address}")
 
@@ -350,6 +355,7 @@ class Node:
         self._dials.lost(member.name, self.hub.now)
         self._turn(member, state, text)
         self.offers.drop(member)
+        self.rounds.unlinked(member)
         self.migration.unlinked(member)
 
     def _turn(self, member: Member, state: str, text: str) -> None:
@@ -378,9 +384,10 @@ class Node:
                 self.peers.withdraw(member.peer, False)
             elif member.state == DEAD and self.settings.forget_s:
                 if now - member.since >= self.settings.forget_s:
-                    self.forget(member.name)
+                    self._forget(member)
         self._dial(now)
         self.inbox.go_on()
+        self.rounds.tick(now)
         self.migration.tick(now)
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
@@ -401,9 +408,10 @@ class Node:
             member.peer.suspect()
         if now - member.pinged_at >= settings.heartbeat_s:
             member.pinged_at = now
-            self.send(member, frames.PING, pack(at=now))
+            self.send(member, frames.PING, pack(at=now, registry=self.hub.registry.revision))
 
     def _pinged(self, member: Member, body: bytes) -> None:
+        member.revision = Said(body).text("registry")
         self.send(member, frames.PONG, body)
 
     def _ponged(self, member: Member, body: bytes) -> None:
@@ -486,8 +494,9 @@ class Node:
         So each that it was told of, by its list or by another node, is linked or was called in
         vain.  Before that clients would miss what is published elsewhere, others what they publish.
         """
-        if any(not member.whole() for member in self.links.values()):
-            return False
+        for member in self.links.values():
+            if not member.whole() or not self.rounds.is_settled(member):
+                return False
         linked = self._linked()
         return all(self._dials.settled(address, linked) for address in self._others())
 
@@ -505,11 +514,16 @@ class Node:
 
     def forget(self, name: str) -> int | None:
         """A node that is not linked, and not to come back; how many messages were kept for it."""
+        was_known = self.rounds.forget(name)
         member = self.members.get(name)
         if member is None:
-            if self._addresses.pop(name, None) is not None:
-                return 0
-            return None
+            was_known = self._addresses.pop(name, None) is not None or was_known
+            return 0 if was_known else None
+        return self._forget(member)
+
+    def _forget(self, member: Member) -> int:
+        """As forget(), but what it does not know of the registry is kept for it: `Rounds`."""
+        name = member.name
         del self.members[name]
         self._shares_store(member, "")
         dropped = self.peers.forget(member.peer)

@@ -94,6 +94,7 @@ class ClusterService(Service):
         self._peers.suback_waits = settings.suback_waits
         self._peers.table.sessions = settings.sessions
         hub.retained.tombstone_s = settings.tombstone_s
+        hub.registry.tombstone_s = settings.tombstone_s
         hub.join(self._peers)
         self._ticks = LoopingCall(self._tick)
         self._ticks.clock = reactor
@@ -267,6 +268,7 @@ class ClusterService(Service):
             "clients": len(self._hub.sessions),
             "refused": self._hub.require_peers().counters().refused,
             "sessions": self.node.migration.outlook.numbers(),
+            "registry": self.node.rounds.numbers(),
             "members": [_describe(self.node, each, now) for each in self.node.members.values()],
             "strangers": self._links.strangers.numbers(),
             "unreachable": [_describe_dial(each, now) for each in self.node.unreachable()],
@@ -315,6 +317,7 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         "next_call_s": round(dial.wait_left_s(now) if dial is not None else 0.0, 1)
         if member.link is None
         else None,
+        "revision": member.revision,
         "note": note,
     }
 

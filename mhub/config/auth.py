@@ -61,9 +61,9 @@ class Sources(Kind[list[tuple[Place, SourceSettings]]]):
 
     def types(self) -> dict[str, dict[str, Key[Any]]]:
         """What each of mhub's own types has besides."""
-        from mhub.auth.plugins import own
+        from mhub.auth.plugins import OWN
 
-        return {kind: keys_of(plugin.settings) for kind, plugin in own().items()}
+        return {kind: keys_of(plugin.settings) for kind, plugin in OWN.items()}
 
     def read(self, value: object, place: Place) -> list[tuple[Place, SourceSettings]]:
         if not isinstance(value, list):
@@ -104,14 +104,14 @@ class _Source(Kind[SourceSettings]):
 
 
 def _plugin(kind: object, place: Place) -> Any:
-    from mhub.auth.plugins import find, others, own
+    from mhub.auth.plugins import OWN, find, others
 
     if kind is None:
-        place.wrong("missing; expected one of " + _listed(own()))
+        place.wrong("missing; expected one of " + _listed(OWN))
         return None
     plugin = find(kind) if isinstance(kind, str) else None
     if plugin is None:
-        known = {*own(), *(each.kind for each in others())}
+        known = {*OWN, *(each.kind for each in others())}
         near = nearest(kind, known) if isinstance(kind, str) else ""
         hint = f'; did you mean "{near}"?' if near else ""
         place.wrong(f"expected one of {_listed(known)}, found {kind!r}{hint}")
@@ -134,7 +134,7 @@ class PasswordSettings:
     )
     max_queued: int = setting(
         Integer(1, 100_000),
-        256,
+        100,
         "How many wait for that. Beyond, clients are refused, by the reason 0x89 in MQTT 5.0; those"
         " of the address with the most waiting ones first.",
     )

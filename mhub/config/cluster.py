@@ -217,7 +217,8 @@ class ClusterSettings:
         Seconds(1, TEN_YEARS),
         DAY,
         "How long the deletion of a retained message is remembered. A node that was away for longer"
-        " may bring the message back.",
+        " may bring the message back. The deletion of an entry of the registry is remembered at"
+        " least as long, and until every known node has it.",
     )
     server_reference: str = setting(
         Text(),

@@ -120,6 +120,25 @@ class Text(Kind[str]):
         return value
 
 
+class Texts(Kind[tuple[tuple[str, str], ...]]):
+    """A table of strings, whose keys are free: gives them as pairs, in their order."""
+
+    name = "table of strings"
+    expected = "a table of strings"
+
+    def read(self, value: object, place: Place) -> tuple[tuple[str, str], ...]:
+        if not isinstance(value, dict):
+            raise Wrong(self.expected)
+        for name, item in value.items():
+            if not isinstance(item, str):
+                place.at(name).wrong(f"expected a string, found {describe(item)}")
+        return tuple((name, item) for name, item in value.items() if isinstance(item, str))
+
+    def show(self, value: tuple[tuple[str, str], ...]) -> str:
+        pairs = ", ".join(f"{name} = {describe(item)}" for name, item in value)
+        return f"{{ {pairs} }}" if pairs else "{}"
+
+
 class Choice(Kind[str]):
     def __init__(self, *options: str) -> None:
         self.options = options

@@ -32,8 +32,12 @@ def check_password(server: Any, place: Place) -> None:
         data = read_file(server.password_file, place.at("password_file"))
         if data is not None and not data.strip():
             place.at("password_file").wrong(f"there is no password in {server.password_file}")
-    elif server.username and not any(
-        place.report.covers(place.at(name).path) for name in ("password", "password_file")
+    elif (
+        server.username
+        and not server.password
+        and not any(
+            place.report.covers(place.at(name).path) for name in ("password", "password_file")
+        )
     ):
         place.at("username").wrong("needs password or password_file")
 

@@ -6,6 +6,7 @@ The classes are frozen: a reload makes new ones.  What stands in `setting(...)` 
 from dataclasses import dataclass, field
 from typing import Final
 
+from mhub.config.access import AccessSettings
 from mhub.config.auth import PasswordSettings, SourceSettings
 from mhub.config.cluster import ClusterSettings
 from mhub.config.guard import GuardSettings
@@ -341,6 +342,12 @@ class NetSettings:
         20_000,
         "How many messages are handed to clients before the sockets are looked at again.",
     )
+    overload_drift_s: float = setting(
+        Seconds(0, 3600),
+        2.0,
+        "When the broker is late by so much, twice in a row, it refuses new clients (0x89, in MQTT"
+        " 3.1.1 the return code 3) until it has caught up; 0 never does.",
+    )
     portion: int = setting(
         Integer(1, 1_000_000),
         500,
@@ -442,4 +449,5 @@ class Settings:
     guard: GuardSettings = field(default_factory=GuardSettings)
     cluster: ClusterSettings | None = None
     control: ControlSettings = field(default_factory=ControlSettings)
+    access: AccessSettings | None = None
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant

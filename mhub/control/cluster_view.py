@@ -34,9 +34,10 @@ def render(status: Facts, width: int) -> str:
     members = [member for member in _list(status, "members") if isinstance(member, Mapping)]
     lines = _head(status, bool(members) or bool(_list(status, "unreachable")), width)
     if members:
+        ours = _revision(status)
         rows = [_row(member) for member in members]
         same = {_text(status, "version")} == {row["version"] for row in rows}
-        lines += ["", *_body(rows, [_notes(member) for member in members], same, width)]
+        lines += ["", *_body(rows, [_notes(member, ours) for member in members], same, width)]
     names = {_text(member, "node") for member in members}
     lines += _unreachable(status, names, width)
     return "\n".join(lines)
@@ -73,10 +74,39 @@ def _head(status: Facts, others: bool, width: int) -> list[str]:
     sessions = status.get("sessions")
     if isinstance(sessions, Mapping) and (between := _between(sessions, THIS_NODE)):
         lines += _wrapped("; ".join(between), width, "")
+    lines += _wrapped(_registry(status), width, "")
     if not others:
         alone = "No other node is known; see peers and srv in the [cluster] table."
         lines += _wrapped(alone, width, "")
     return lines
+
+
+def _revision(status: Facts) -> str:
+    """Of the registry here; "": it was never used."""
+    registry = status.get("registry")
+    if not isinstance(registry, Mapping):
+        return ""
+    revision = _text(registry, "revision")
+    return revision if revision.strip("0-") else ""
+
+
+def _registry(status: Facts) -> str:
+    """Which revision is here, and whether the others have the same."""
+    registry, ours = status.get("registry"), _revision(status)
+    if not ours or not isinstance(registry, Mapping):
+        return ""
+    members = [member for member in _list(status, "members") if isinstance(member, Mapping)]
+    told = [_text(member, "revision") for member in members if member.get("revision")]
+    where = ", on all nodes" if len(told) == len(members) > 0 and {*told} == {ours} else ""
+    entries = number_of(registry, "entries")
+    noun = "entry" if entries == 1 else "entries"
+    text = f"registry: revision {ours}{where}; {short_count(entries)} {noun}"
+    kept = number_of(registry, "tombstones")
+    if not kept:
+        return text
+    text += f", {count(kept, 'deletion')} remembered"
+    behind = [str(name) for name in _list(registry, "behind")]
+    return f"{text} until these nodes have them: {', '.join(behind)}" if behind else text
 
 
 def _row(member: Facts) -> dict[str, str]:
@@ -96,7 +126,7 @@ def _row(member: Facts) -> dict[str, str]:
     }
 
 
-def _notes(member: Facts) -> str:
+def _notes(member: Facts, revision: str) -> str:
     parts = [
         f"{count(number, 'message')} {what}"
         for what in ("dropped", "refused")
@@ -114,6 +144,9 @@ def _notes(member: Facts) -> str:
         why = f": {why}" if why not in ("", "-") else ""
         calls = count(failed, "call")
         parts.append(f"{calls} failed, the next in {short_time(wait_s)}{why}")
+    theirs = _text(member, "revision")
+    if theirs.strip("0-") and theirs != revision:
+        parts.append(f"registry: revision {theirs}")
     note = _text(member, "note")
     return "; ".join([*parts, note] if note not in ("", "-") else parts)
 

@@ -4,6 +4,10 @@ Sans-I/O and compiled by mypyc: no twisted, no zope, no clock (`now` is an argum
 Imports `mhub.wire` and the standard library.  The world is reached through the ports alone.
 
     limits      what a listener allows its clients
+    quota       limits of a user or a role, in the place of the listener's
+    rates       how fast clients may be: token buckets, and who waits for them
+    accounts    what the users and tenants have: connections, sessions, subscriptions, ...
+    overload    whether the broker falls behind
     ports       what the core needs from the world: outlets, the journal writer, the cluster
     principal   who a connection is: what it has proved, what it only says
     authentication  what an authenticator is asked and may answer, at once or later

@@ -136,6 +136,11 @@ class Admission:
     def _check_open(self) -> None:
         if self.hub.stopping:
             raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
+        overload = self.hub.overload
+        if overload.active:
+            overload.refused += 1
+            self.hub.stats.refused_overload += 1
+            raise ProtocolFault(reasons.SERVER_BUSY, "the broker has too much to do")
         redirect = self.hub.redirect
         if redirect is not None:
             raise ProtocolFault(redirect.reason, "this node is leaving the cluster")
@@ -162,7 +167,14 @@ class Admission:
         if namespace is not None:
             will.topic = namespace.mounted(will.topic)
             will.topic_data = will.topic.encode("utf-8")
-        check_name(will.topic, self.hub.router.max_levels)
+        size = len(name.encode("utf-8"))
+        if size > allowed.max_topic_length:
+            self.hub.limited(connection, events.TOPIC_LENGTH)
+            raise ProtocolFault(
+                reasons.TOPIC_NAME_INVALID,
+                f"a will topic of {size} bytes, at most {allowed.max_topic_length} are allowed",
+            )
+        check_name(will.topic, min(allowed.max_topic_levels, self.hub.router.max_levels))
         will.topic_field = topic_field(will.topic_data)
         reason = self.hub.may_leave_will(connection.principal, will)
         if reason:
@@ -295,6 +307,7 @@ class Admission:
             raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as another user")
         connection.principal = before.identified(identity)
         self.hub.set_principal(session, connection.principal)
+        self.hub.review_quota(session, connection)
         self._set_expiry(connection)
         self.hub.wheel.arm(connection, connection.deadline())
 
@@ -331,8 +344,9 @@ class Admission:
     def _accept(self, connection: Connection, packet: Connect, auth_data: bytes) -> None:
         """It is known who it is: everything else that a CONNECT asks for is decided here."""
         hub = self.hub
-        allowed = connection.limits
         principal = connection.principal
+        hub.set_limits(connection)
+        allowed = connection.limits
         if not principal.is_verified() and not allowed.allow_anonymous:
             raise ProtocolFault(reasons.NOT_AUTHORIZED, "anonymous clients are not allowed here")
         if allowed.username_as_client_id:
@@ -349,6 +363,8 @@ class Admission:
         self.check_connect(connection)
         self._set_expiry(connection)
         hub.check_session_limit(connection, client_id)
+        if principal.user or principal.tenant:
+            hub.check_accounts(connection, client_id)
         self._check_will(connection, packet)
         keepalive_s = _granted_keepalive_s(packet, allowed)
         expiry_s = _granted_expiry_s(packet, allowed)

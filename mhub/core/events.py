@@ -37,6 +37,7 @@ DROPPED: Final = "dropped"  # `cause`: why `count` messages were
 LIMITED: Final = "limited"  # `cause`: the setting that held somebody back, `count` times
 LOCKED_OUT: Final = "locked_out"  # too many failed logins; `cause`: login, address or user
 FLAPPING: Final = "flapping"  # the client id connected too often, and is banned for a while
+OVERLOAD: Final = "overload"  # `cause`: `begin` or `end`; meanwhile no client can connect
 CRASHED: Final = "crashed"  # a defect of ours came to light; what it hit was closed
 NODE: Final = "node"  # another node; `cause`: its new state
 STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason, then at times
@@ -59,6 +60,7 @@ KINDS: Final = (
     LIMITED,
     LOCKED_OUT,
     FLAPPING,
+    OVERLOAD,
     CRASHED,
     NODE,
     STORE_FAILED,
@@ -73,30 +75,86 @@ BROKER: Final = "broker"
 NETWORK: Final = "network"  # it closed without DISCONNECT, or was lost
 OPERATOR: Final = "operator"
 
-# Causes of what can happen to each message, as indices of CAUSES; the first five are drops.
+# Causes of what can happen to each message, as indices of CAUSES; the first six are drops.
 QUEUE_FULL: Final = 0
 OFFLINE: Final = 1
 EXPIRED: Final = 2
 TOO_LARGE: Final = 3
 UNMOUNTED: Final = 4
-PUBLISH: Final = 5
-SUBSCRIBE: Final = 6
-RECEIVE: Final = 7
-WILL: Final = 8
-CONNECT: Final = 9
+OTHER_USER: Final = 5
+PUBLISH: Final = 6
+SUBSCRIBE: Final = 7
+RECEIVE: Final = 8
+WILL: Final = 9
+CONNECT: Final = 10
 
-CAUSES: Final = (
+_CAUSES: Final = (
     "queue_full",
     "offline",
     "expired",
     "too_large",
     "unmounted",
+    "other_user",
     "publish",
     "subscribe",
     "receive",
     "will",
     "connect",
 )
+
+# Limits that clients reach, as indices of LIMITS: the names of the settings.
+MESSAGES: Final = 0
+BYTES: Final = 1
+MESSAGES_OUT: Final = 2
+USER_MESSAGES: Final = 3
+USER_BYTES: Final = 4
+TENANT_MESSAGES: Final = 5
+TENANT_BYTES: Final = 6
+LISTENER_MESSAGES: Final = 7
+LISTENER_BYTES: Final = 8
+CONNECTS: Final = 9
+ADDRESS_CONNECTS: Final = 10
+USER_CONNECTIONS: Final = 11
+TENANT_CONNECTIONS: Final = 12
+USER_SESSIONS: Final = 13
+TENANT_SESSIONS: Final = 14
+SUBSCRIPTIONS: Final = 15
+USER_SUBSCRIPTIONS: Final = 16
+TENANT_SUBSCRIPTIONS: Final = 17
+USER_RETAINED: Final = 18
+TENANT_RETAINED: Final = 19
+TOPIC_LENGTH: Final = 20
+TOPIC_LEVELS: Final = 21
+
+LIMITS: Final = (
+    "max_messages_per_s",
+    "max_bytes_per_s",
+    "max_messages_out_per_s",
+    "max_user_messages_per_s",
+    "max_user_bytes_per_s",
+    "max_tenant_messages_per_s",
+    "max_tenant_bytes_per_s",
+    "max_listener_messages_per_s",
+    "max_listener_bytes_per_s",
+    "max_connects_per_s",
+    "max_address_connects_per_s",
+    "max_user_connections",
+    "max_tenant_connections",
+    "max_user_sessions",
+    "max_tenant_sessions",
+    "max_subscriptions",
+    "max_user_subscriptions",
+    "max_tenant_subscriptions",
+    "max_user_retained_messages",
+    "max_tenant_retained_messages",
+    "max_topic_length",
+    "max_topic_levels",
+)
+
+FIRST_LIMIT: Final = len(_CAUSES)
+
+CAUSES: Final = (*_CAUSES, *[f"limits.{name}" for name in LIMITS])
+"""Limits come behind the other causes, so that one burst counts all of them."""
 
 RESERVED: Final = "reserved"
 """In the place of a rule: topics under `$SYS` are the broker's own."""
@@ -113,6 +171,7 @@ class EventSource(Timed):
         self.principal = NOBODY
         self.version = 0
         self.burst: Burst | None = None  # what it was denied lately
+        self.limited: dict[int, int] | None = None  # how often each of LIMITS held it back
 
 
 class Event:
@@ -364,6 +423,18 @@ class Events:
             self.crashed("the search for the rule of a denial", error)
             return ""
 
+    def limited(self, source: EventSource, limit: int) -> None:
+        """One of LIMITS held a client back."""
+        if source.limited is None:
+            source.limited = {}
+        source.limited[limit] = source.limited.get(limit, 0) + 1
+        burst = source.burst
+        if burst is None or burst.over:
+            burst = self.begin_burst(source.principal)
+            source.burst = burst
+        if burst.add(FIRST_LIMIT + limit):
+            self.tell_burst(burst, FIRST_LIMIT + limit, 0)
+
     def begin_burst(self, principal: Principal) -> Burst:
         """For a client that has none, or one that is over."""
         if len(self.bursts) >= MOST_BURSTS:
@@ -374,7 +445,7 @@ class Events:
 
     def tell_burst(self, burst: Burst, cause: int, count: int) -> None:
         """So many more; 0: the first one."""
-        event = Event(DROPPED if cause < PUBLISH else DENIED)
+        event = Event(DROPPED if cause < PUBLISH else DENIED if cause < FIRST_LIMIT else LIMITED)
         event.principal = burst.principal
         event.cause = CAUSES[cause]
         event.count = count if count else 1
@@ -428,6 +499,15 @@ class Events:
         return went_on
 
     # The rest
+
+    def overload(self, begins: bool, text: str, refused: int, duration_s: float) -> None:
+        """The broker falls behind, or has caught up after it refused so many clients."""
+        event = Event(OVERLOAD)
+        event.cause = "begin" if begins else "end"
+        event.text = text
+        event.count = refused
+        event.duration_s = duration_s
+        self.emit(event)
 
     def session_expired(self, principal: Principal) -> None:
         event = Event(SESSION_EXPIRED)

@@ -42,16 +42,21 @@ forgets, and who was away for too long; the last only where those who are togeth
 half of all.  So of a cluster that is split for days one part at most goes on collecting: whoever
 comes back takes its table.
 
+Two nodes may have forgotten each other: of a, b and c first a and b go on without c, then b and c
+without a.  Whoever was forgotten later is the one that was away, as two majorities have somebody in
+common.  It begins without a floor again, and refuses nothing.
+
+A node that knows no other one collects nothing: who is known is in its store a moment after it was
+met, and a crash may come before that.
+
 All this is about one lineage: a random word, made with the first change.  Tables of different
-lineages have nothing in common, and neither have parts of a cluster that operators made forget each
-other.  When such nodes meet, the result has both words, floors begin at nothing again, and the
-newest value wins.  Who has fewer words joins those who have more.
+lineages have nothing in common.  When such nodes meet, the result has both words, floors begin at
+nothing again, and the newest value wins.  Who has fewer words joins those who have more.
 """
 
 import json
 from collections.abc import Collection
 from typing import Final
-from zlib import crc32
 
 MOST_GONE: Final = 1000
 """So many forgotten nodes are remembered."""
@@ -75,7 +80,6 @@ class Floors:
         self.floor = 0
         self.nodes: dict[str, Known] = {}
         self.gone: dict[str, int] = {}
-        self.alone = False  # all that were known were forgotten, by their own or an operator's word
 
     # Rounds
 
@@ -101,12 +105,9 @@ class Floors:
         if node is not None:
             node.given = max(node.given, stable)
 
-    def rise(self, own: int) -> bool:
+    def rise(self) -> bool:
         """Raise the floor as far as it goes; whether it did.  It never goes down."""
-        if self.nodes:
-            floor = min([node.given for node in self.nodes.values()])
-        else:
-            floor = own if self.alone else 0
+        floor = min([node.given for node in self.nodes.values()], default=0)
         if floor <= max(self.floor, ONCE):
             return False
         self.floor = floor
@@ -120,13 +121,11 @@ class Floors:
             return False
         self.gone.pop(name, None)
         self.nodes[name] = Known(timestamp)
-        self.alone = False
         return True
 
     def forget(self, name: str, timestamp: int) -> None:
         """A node will not come back; if it does, it takes our table."""
-        if self.nodes.pop(name, None) is not None:
-            self.alone = not self.nodes
+        self.nodes.pop(name, None)
         if self.lineage:
             self._is_gone(name, timestamp)
 
@@ -155,7 +154,6 @@ class Floors:
             if name not in self.nodes and timestamp > self.gone.get(name, 0):
                 self.nodes[name] = Known(timestamp)
                 self.gone.pop(name, None)
-                self.alone = False
                 news = True
         return news
 
@@ -168,19 +166,23 @@ class Floors:
         for node in self.nodes.values():
             node.given = node.taken = 0
 
-    def merge(self, theirs: str, their_floor: int, are_strangers: bool) -> bool:
-        """Join the lineage of another node, if it has to be; whether it is another one now.
-
-        `are_strangers`: neither knows the other.
-        """
+    def merge(self, theirs: str) -> bool:
+        """Join the lineage of another node, if it has more than ours; whether it has."""
         ours = set(self.lineage.split("+")) - {""}
         both = ours | (set(theirs.split("+")) - {""})
-        if theirs == self.lineage and are_strangers and self.floor and their_floor:
-            # Both went on without the other, and said of each other that it will not come back.
-            both.add(f"{crc32(theirs.encode()):016x}")
         if both == ours:
             return False
         self.begin("+".join(sorted(both)))
+        return True
+
+    def yields(self, name: str, forgot_us: int, their_floor: int) -> bool:
+        """Give up our floor, if we and a node have forgotten each other, and we were away.
+
+        `forgot_us`: when it forgot us; 0: it never knew us.
+        """
+        if not self.floor or (self.gone.get(name, 0), self.floor) >= (forgot_us, their_floor):
+            return False
+        self.begin(self.lineage)
         return True
 
     # In the store
@@ -192,7 +194,6 @@ class Floors:
                 "lineage": self.lineage,
                 "floor": self.floor,
                 "top": top,
-                "alone": self.alone,
                 "nodes": nodes,
                 "gone": self.gone,
             },
@@ -205,7 +206,6 @@ class Floors:
             noted = json.loads(text)
             self.lineage = str(noted["lineage"])
             self.floor = int(noted["floor"])
-            self.alone = bool(noted["alone"])
             for name, (met, given, taken) in noted["nodes"].items():
                 node = self.nodes[name] = Known(int(met))
                 node.given, node.taken = int(given), int(taken)

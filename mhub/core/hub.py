@@ -18,21 +18,25 @@ from collections.abc import Callable
 from typing import Final
 
 from mhub.core import events
+from mhub.core.accounts import Accounts, owner_of
 from mhub.core.admission import Admission
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
 from mhub.core.delivery import Delivery
-from mhub.core.events import DROPPED, LIMITED, Events
+from mhub.core.events import CONNECTS, DROPPED, LIMITED, Events
 from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import ACKNOWLEDGE, NEVER, Limits
 from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
+from mhub.core.overload import Overload
 from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
 from mhub.core.ports import JournalWriter
 from mhub.core.principal import NOBODY, Principal
 from mhub.core.publishing import Publishing
+from mhub.core.quota import Quota
+from mhub.core.rates import Throttle, is_metered, meter_of
 from mhub.core.redistribution import pass_on, redistribute
 from mhub.core.registry import TOPIC as CHANGE_SET
 from mhub.core.registry import Registry
@@ -40,7 +44,7 @@ from mhub.core.retained import Retained
 from mhub.core.revocation import UNKNOWN, Revocation
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
-from mhub.core.shared import Group
+from mhub.core.shared import Group, read_share
 from mhub.core.stats import Stats
 from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing, remount
@@ -60,6 +64,9 @@ CATCH_UP: Final = 5_000
 """So many deliveries of what earlier turns have put off, a few milliseconds, then the sockets are
 looked at: those who have something new do not wait for all who have much to catch up with."""
 
+REVIEWED: Final = 2_500
+"""So many clients get other limits with a tick: some milliseconds."""
+
 LOOK_UPS: Final = 2_000
 """So much work, in deliveries, may go into looking for retained messages before the next turn."""
 
@@ -78,11 +85,17 @@ class HubSettings:
         self.max_partial_bytes = 256 * 1024 * 1024  # of unfinished packets; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
+        self.overload_drift_s = 2.0  # as late as this, no new clients; 0: always
         self.portion = 500  # waiting messages sent to one client in one turn
         self.version = ""
         self.denied_publish = ACKNOWLEDGE  # of clients before MQTT 5: or DISCONNECT
         self.tell_withdrawn = True  # MQTT 5 clients that lose a subscription are disconnected
         self.publish_cache_size = 256  # topics for which a connection remembers that it may publish
+
+
+def no_quota(principal: Principal) -> Quota | None:
+    """Where nobody knows of limits of users and roles."""
+    return None
 
 
 def nothing() -> None:
@@ -119,7 +132,6 @@ class Hub:
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
         )
         self.registry = Registry()
-        self.registry.token = token
         self.registry.crashed = events.crashed
         self.admission = Admission(self)
         self.publishing = Publishing(self)
@@ -136,6 +148,12 @@ class Hub:
         self.peers: Peers | None = None
         self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
+        self.accounts = Accounts()
+        self.retained.accounts = self.accounts
+        self.throttle = Throttle()
+        self.overload = Overload(settings.overload_drift_s)
+        self.quota_of: Callable[[Principal], Quota | None] = no_quota
+        self.unreviewed: list[str] = []  # client ids whose limits may be others now
         self.sessions: dict[str, Session] = {}
         self.max_sessions = settings.max_sessions
         self.sessions_at: dict[str, int] = {}  # how many, by the listener they came to last
@@ -251,6 +269,9 @@ class Hub:
 
     def tick(self, now: float) -> None:
         self.now = now
+        self.throttle.tick(now)
+        if self.unreviewed:
+            self._review_quotas()
         for timed in self.wheel.tick(now):
             try:
                 timed.fire(now)
@@ -264,10 +285,117 @@ class Hub:
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
+            self.accounts.sweep(now)
             for topic in self.retained.sweep(now):
                 if self.journal is not None:
                     self.journal.forget_retained(topic)
             self.registry.collect(now)
+
+    # Limits
+
+    def limited(self, connection: Connection, limit: int) -> None:
+        """One of events.LIMITS has held a client back."""
+        self.stats.limited[limit] += 1
+        self.events.limited(connection, limit)
+
+    def set_limits(self, connection: Connection) -> None:
+        """What the user of a connection may have, on top of what its listener gives to all."""
+        quota = self.quota_of(connection.principal)
+        base = connection.listener_limits
+        connection.limits = base if quota is None else quota.on_top_of(base)
+
+    def set_meter(self, connection: Connection) -> None:
+        """What is asked about each packet of a connection, if its limits need that."""
+        limits = connection.limits
+        most_levels = self.router.max_levels
+        if not is_metered(limits, most_levels):
+            connection.set_meter(None)
+            return
+        principal = connection.principal
+        user = self.accounts.user(principal.user)
+        tenant = self.accounts.tenant(principal.tenant)
+        throttle = self.throttle
+        connection.set_meter(
+            meter_of(
+                limits,
+                most_levels,
+                throttle.of_client(connection.client_id),
+                user.rates() if user is not None else None,
+                tenant.rates() if tenant is not None else None,
+                throttle.of_listener(principal.listener),
+            )
+        )
+
+    def quotas_changed(self, users: set[str] | None) -> None:
+        """quota_of() says something else of these users, or (None) of any: clients that are
+        connected have it within the next ticks."""
+        wanted = [
+            client_id
+            for client_id, session in self.sessions.items()
+            if session.connection is not None and (users is None or session.principal.user in users)
+        ]
+        self.unreviewed = wanted if users is None else self.unreviewed + wanted
+
+    def _review_quotas(self) -> None:
+        due = self.unreviewed[:REVIEWED]
+        del self.unreviewed[:REVIEWED]
+        for client_id in due:
+            session = self.sessions.get(client_id)
+            if session is not None and session.connection is not None:
+                self.review_quota(session, session.connection)
+
+    def review_quota(self, session: Session, connection: Connection) -> None:
+        before = connection.limits
+        self.set_limits(connection)
+        if connection.limits is not before:
+            session.limits = connection.limits
+            session.inflight.window_bytes = connection.limits.max_inflight_bytes or UNLIMITED_BYTES
+            self.set_meter(connection)
+
+    def count(self, session: Session) -> None:
+        """What a session counts for, of its user and tenant."""
+        session.counted = self.accounts.update(
+            session.counted,
+            session.principal,
+            session.connection is not None,
+            len(session.subscriptions),
+        )
+
+    def retained_quota_reached(self, connection: Connection, topic: str) -> bool:
+        """Whether a client may not retain a message at another topic."""
+        allowed = connection.limits
+        if not allowed.max_user_retained_messages and not allowed.max_tenant_retained_messages:
+            return False
+        if self.retained.tree.get(topic) is not None:
+            return False
+        limit = self.accounts.retained_limit(connection.principal, allowed)
+        if limit >= 0:
+            self.limited(connection, limit)
+        return limit >= 0
+
+    def check_accounts(self, connection: Connection, client_id: str) -> None:
+        """Refuse a client whose user or tenant has enough connections or sessions here."""
+        before = self.sessions.get(client_id)
+        limit = self.accounts.connect_limit(
+            connection.principal,
+            connection.limits,
+            before.counted if before is not None else None,
+            self.peers is not None and self.peers.has_session(client_id),
+        )
+        if limit >= 0:
+            self.limited(connection, limit)
+            raise ProtocolFault(reasons.QUOTA_EXCEEDED, f"limits.{events.LIMITS[limit]} is reached")
+
+    def measure_drift(self, drift_s: float, now: float) -> None:
+        """By how much the loop is late."""
+        overload = self.overload
+        if not overload.measure(drift_s, now):
+            return
+        if overload.active:
+            self.stats.overloads += 1
+            self.events.overload(True, f"it is {drift_s:.1f} s late", 0, 0.0)
+        else:
+            self.events.overload(False, "", overload.refused, now - overload.began_at)
 
     def _watch(self, now: float) -> None:
         """Tell of what is counted where a message passes, and belongs to no client."""
@@ -275,6 +403,9 @@ class Hub:
         stats = self.stats
         events.watch(DROPPED, "retained_full", "", stats.dropped_retained_full, now)
         events.watch(LIMITED, "store.max_pending_bytes", "", stats.store_behind, now)
+        connects = stats.limited[CONNECTS]
+        events.watch(LIMITED, "limits.max_connects_per_s", "", connects, now)
+        events.watch(LIMITED, "passwords.max_queued", "", stats.passwords_refused, now)
         if self.peers is not None:
             for peer in self.peers.all:
                 counters = peer.counters
@@ -295,7 +426,7 @@ class Hub:
         self.peers = peers
         self.router.table = peers.table
         self.retained.count_for_peers()
-        self.registry.join(peers.clock, peers.forward_to_all)
+        self.registry.join(peers.clock, peers.forward_to_all, self.token)
 
     def require_peers(self) -> Peers:
         """The other nodes, for what only a node of a cluster has."""
@@ -324,6 +455,12 @@ class Hub:
         self.router.authorizer = authorizer
         self.events.authorizer = authorizer
         self.rights_changed()
+
+    def judge_wills_as(self, host: "Hub") -> None:
+        """This hub has no clients, and gives its sessions to others: what is left to be decided
+        here is which wills may be published."""
+        self.authorizer = host.authorizer
+        self.events.authorizer = host.authorizer
 
     def rights_changed(self, users: set[str] | None = None) -> None:
         """The authorizer has other answers: to these users, or to anybody.
@@ -404,7 +541,8 @@ class Hub:
     def update_principals(self, user: str, update: Callable[[Principal], Principal]) -> int:
         """What is known of a user has changed, as its tenant: how many principals it concerns.
 
-        `update` makes another one of each (`Principal.copy`), and does not change it.
+        `update` makes another one of each (`Principal.copy`) and does not change it; the same one
+        says that nothing is new.
         """
         found = 0
         for connection in list(self.admission.waiting):
@@ -416,6 +554,8 @@ class Hub:
             if session.principal.user == user:
                 found += 1
                 principal = update(session.principal)
+                if principal is session.principal:
+                    continue
                 if session.connection is not None:
                     session.connection.principal = principal
                 self.set_principal(session, principal)
@@ -465,16 +605,32 @@ class Hub:
         elif message.retain:
             self._retain(message, route)
         if shares is not None:
-            for group in route.groups:
-                if group.full_name in shares:
-                    self._deliver_shared(message, route, group)
+            for name in shares:
+                full_name, denied_at = read_share(name)
+                for group in route.groups:
+                    if group.full_name == full_name:
+                        self._deliver_shared(message, route, group, denied_at)
 
-    def _deliver_shared(self, message: Publish, route: Route, group: Group) -> None:
+    def share_again(self, message: Publish, share: str) -> None:
+        """A message of a group, whose member cannot have it."""
+        message.retain = False  # it was kept when it was published
+        self.publish_from_peer(message, False, [share])
+
+    def _deliver_shared(
+        self, message: Publish, route: Route, group: Group, denied_at: list[str]
+    ) -> None:
+        """One member gets it; else one on another node, but for those where none may."""
         chosen = group.choose(None, route.denied)
+        peers = self.peers
         if chosen is not None:
             qos = message.qos if message.qos < chosen.qos else chosen.qos
             chosen.session.deliver(message, qos, chosen)
-        elif self.peers is None or not self.peers.pass_on(message, group):
+        elif peers is None:
+            self.stats.dropped_offline += 1
+        elif route.denied is not None:
+            if not peers.pass_on_denied(message, group, denied_at):
+                self.stats.receive_denied += 1
+        elif not peers.pass_on(message, group, denied_at):
             self.stats.dropped_offline += 1
 
     def peers_refuse(self, route: Route) -> bool:
@@ -501,7 +657,7 @@ class Hub:
             chosen = group.choose(None, route.denied)
             if chosen is None:
                 if route.denied is not None and self.peers is not None:
-                    self.peers.pass_on(message, group)
+                    self.peers.pass_on_denied(message, group, [])
             else:
                 qos = message.qos if message.qos < chosen.qos else chosen.qos
                 chosen.session.deliver(message, qos, chosen)
@@ -549,6 +705,8 @@ class Hub:
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
         message.sender = session.client_id
+        if message.retain:
+            message.owner = owner_of(session.principal)
         self.stats.wills_published += 1
         self.publish(message, self.router.find(message.topic_data))
 
@@ -598,6 +756,8 @@ class Hub:
             remount(session, connection.namespace)
         self.set_principal(session, connection.principal)
         session.connection = connection
+        self.count(session)
+        self.set_meter(connection)
         session.ends_at = 0.0
         if session.will is not None:
             session.will.due_at = 0.0
@@ -616,6 +776,8 @@ class Hub:
         session.principal = principal
         if before is not NOBODY and not principal.receives_as(before):
             self.review(session)
+        if session.counted is not None or principal.user or principal.tenant:
+            self.count(session)
 
     def new_session(self, client_id: str, limits: Limits) -> Session:
         session = Session(self, client_id, limits)
@@ -647,6 +809,9 @@ class Hub:
                 if name:
                     self.sessions_at[name] = self.sessions_at.get(name, 0) + change
             session.counted_at = listener
+        if not listener and session.counted is not None:
+            self.accounts.forget(session.counted)
+            session.counted = None
 
     def detach(self, connection: Connection) -> None:
         """A connection has ended; the session goes on for as long as it may."""
@@ -656,6 +821,8 @@ class Hub:
         session.connection = None
         session.inflight.resend = None
         self.connected -= 1
+        if session.counted is not None:
+            self.count(session)
         self._regroup(session)
         expiry_s = session.expiry_s
         will = session.will

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from mhub.core.events import LIMITS
+
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
@@ -174,7 +176,7 @@ def _traffic() -> list[Metric]:
             COUNTER,
             "messages",
             "messages that a client did not get: the sum of `dropped/queue_full`, `offline`,"
-            " `expired`, `too_large` and `unmounted`",
+            " `expired`, `too_large`, `unmounted` and `other_user`",
             lambda hub: hub.stats.dropped(),
             "publish/dropped",
         ),
@@ -355,6 +357,14 @@ def _messages() -> list[Metric]:
             lambda hub: hub.stats.dropped_unmounted,
         ),
         Metric(
+            "dropped/other_user",
+            COUNTER,
+            "messages",
+            "messages that had waited for another user with the same client id, when the sessions"
+            " of both were merged after nodes could not reach each other",
+            lambda hub: hub.stats.dropped_other_user,
+        ),
+        Metric(
             "dropped/retained_full",
             COUNTER,
             "messages",
@@ -523,28 +533,28 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.authentication_failures,
         ),
         Metric(
-            "authentication/answers",
+            "authentication/backends/answers",
             COUNTER,
             "answers",
             "answers of the servers that are asked about clients",
             lambda hub: hub.stats.auth_backend_answers,
         ),
         Metric(
-            "authentication/failures",
+            "authentication/backends/failures",
             COUNTER,
             "failures",
             "questions to these servers that failed, or took longer than `timeout_s`",
             lambda hub: hub.stats.auth_backend_failures,
         ),
         Metric(
-            "authentication/timeouts",
+            "authentication/backends/timeouts",
             COUNTER,
             "clients",
             "clients refused because none of these servers answered within `timeout_s`",
             lambda hub: hub.stats.auth_backend_timeouts,
         ),
         Metric(
-            "authentication/rejected",
+            "authentication/backends/rejected",
             COUNTER,
             "clients",
             "clients refused without a question, as a server did not answer"
@@ -552,7 +562,7 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.auth_backend_rejected,
         ),
         Metric(
-            "authentication/cached",
+            "authentication/backends/cached",
             COUNTER,
             "clients",
             "clients for whom an answer was remembered",
@@ -607,6 +617,81 @@ def _connections() -> list[Metric]:
             "defects",
             "errors within mhub that closed a connection; the log has their tracebacks",
             lambda hub: hub.stats.defects,
+        ),
+    ]
+
+
+LIMIT_UNITS: Final = {
+    "_per_s": ("times", "how often clients were held back by"),
+    "_connects_per_s": ("times", "how often connections had to wait, or were closed, because of"),
+    "_connections": ("connections", "CONNECTs refused because of"),
+    "_sessions": ("connections", "CONNECTs refused because of"),
+    "_subscriptions": ("subscriptions", "subscriptions refused because of"),
+    "_retained_messages": ("messages", "messages not retained because of"),
+    "_topic_length": ("topics", "topics and filters refused because of"),
+    "_topic_levels": ("topics", "topics and filters refused because of"),
+}
+"""What is counted of a limit, by how its name ends; the last one that fits."""
+
+
+def _limited(limit: int) -> Metric:
+    name = LIMITS[limit]
+    unit, doc = [found for end, found in LIMIT_UNITS.items() if name.endswith(end)][-1]
+    return Metric(
+        f"limited/{name}",
+        COUNTER,
+        unit,
+        f"{doc} `limits.{name}`",
+        lambda hub: hub.stats.limited[limit],
+    )
+
+
+def _limits() -> list[Metric]:
+    """Clients that have reached a limit, and a broker that has."""
+    return [
+        *[_limited(limit) for limit in range(len(LIMITS))],
+        Metric(
+            "limited/now",
+            GAUGE,
+            "clients",
+            "clients that are not read from, or get no messages, until they may be faster again",
+            lambda hub: hub.throttle.waiting(),
+        ),
+        Metric(
+            "dropped/rate",
+            COUNTER,
+            "messages",
+            "QoS 0 messages that came, or were to go, faster than their client may"
+            ' (`over_… = "drop"`)',
+            lambda hub: hub.stats.dropped_rate,
+        ),
+        Metric(
+            "overload/state",
+            TEXT,
+            "",
+            "`ok`, or `late`: then nobody can connect (`net.overload_drift_s`)",
+            lambda hub: "late" if hub.overload.active else "ok",
+        ),
+        Metric(
+            "overload/drift",
+            GAUGE,
+            "milliseconds",
+            "by how much the broker is late",
+            lambda hub: int(hub.overload.drift_s * 1000),
+        ),
+        Metric(
+            "overload/times",
+            COUNTER,
+            "times",
+            "how often it fell behind so far",
+            lambda hub: hub.stats.overloads,
+        ),
+        Metric(
+            "overload/refused",
+            COUNTER,
+            "connections",
+            "CONNECTs that it refused meanwhile",
+            lambda hub: hub.stats.refused_overload,
         ),
     ]
 
@@ -770,7 +855,14 @@ def _sessions(hub: "Hub", state: str) -> int:
     return hub.require_peers().neighbours.session_numbers().get(state, 0)
 
 
-BROKER: Final = [*_clients(), *_traffic(), *_messages(), *_store(), *_connections()]
+BROKER: Final = [
+    *_clients(),
+    *_traffic(),
+    *_messages(),
+    *_store(),
+    *_connections(),
+    *_limits(),
+]
 """Of each broker."""
 
 CLUSTER: Final = _cluster()

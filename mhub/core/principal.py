@@ -55,12 +55,6 @@ class Principal:
     def is_verified(self) -> bool:
         return self.user != ""
 
-    def prove(self, user: str, method: str) -> None:
-        """The transport knows who it is; "": it does not."""
-        if user:
-            self.user = user
-            self.method = method
-
     def copy(self) -> "Principal":
         """Another one to be changed; this one may be known to others, who compare the two."""
         other = Principal(self.address, self.listener)
@@ -93,7 +87,11 @@ class Principal:
 
         What waits for a proved user is for nobody else.  One that was anonymous may log in.
         """
-        return not before.user or before.user == self.user
+        return self.owns_of(before.user)
+
+    def owns_of(self, user: str) -> bool:
+        """The same, of a session whose user is known alone; "": it has none."""
+        return not user or user == self.user
 
     def receives_as(self, other: "Principal") -> bool:
         """Whether both may receive the same: what that rests on outlives connections."""

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING, Final, cast
 
 from mhub.core import events
+from mhub.core.accounts import owner_of
 from mhub.core.aliases import TopicAliases
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
@@ -17,8 +18,8 @@ from mhub.wire.publish import Publish, decode
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
-REFUSED: Final = 8
-"""By so many bits a no stands above the yes."""
+NO: Final = 64
+"""Times a bit that says yes: the bit that says no."""
 
 
 class Publishing:
@@ -59,7 +60,13 @@ class Publishing:
         reason = 0
         if route.reserved:
             reason = reasons.NOT_AUTHORIZED
-        elif hub.authorizer is not None:
+        elif hub.authorizer is not None and (
+            # The one object of a route: it stays the same until subscriptions or rights change.
+            route.topic is not connection.permitted
+            or qos != connection.permitted_qos
+            or message.retain
+            or connection.rights != hub.rights
+        ):
             reason = self._permission(connection, message, hub.authorizer)
         if reason:
             stats.publish_denied += 1
@@ -75,32 +82,56 @@ class Publishing:
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
         else:
-            if message.retain:
+            retains = message.retain
+            if retains:
                 hub.retained.refused = False
+                message.owner = owner_of(connection.principal)
+                if message.payload and hub.retained_quota_reached(connection, message.topic):
+                    message.retain = False  # on all nodes
+                    hub.retained.refused = True
             if not hub.publish(message, route):
                 reason = reasons.NO_MATCHING_SUBSCRIBERS
-            if message.retain and hub.retained.refused:
+            if retains and hub.retained.refused:
                 reason = reasons.QUOTA_EXCEEDED  # all subscribers have it, later ones will not
         if qos:
             self._reply(connection, message, reason)
+
+    def skip(self, connection: Connection, data: bytes, first: int, body: int, end: int) -> None:
+        """A message of QoS 0 that is dropped before it is routed; its alias counts all the same."""
+        stats = self.hub.stats
+        stats.packets_received += 1
+        stats.publish_received += 1
+        stats.dropped_rate += 1
+        most = connection.limits.max_control_size
+        message = decode(data, first, body, end, connection.version, most)
+        stats.publish_bytes_received += len(message.payload)
+        if message.alias or not message.topic_data:
+            self._resolve_alias(connection, message)
 
     def _permission(self, connection: Connection, message: Publish, authorizer: Authorizer) -> int:
         """0 if a client may publish this, else why not.
 
         Each connection remembers the answers for some topics, with a bit for each QoS with and
-        without retain: the lower ones say yes, the upper ones no.
+        without retain, for yes and for no; and apart the last one, as most clients publish to few
+        topics.
         """
         decisions = connection.decisions
         if decisions is None or connection.rights != self.hub.rights:
             connection.decisions = decisions = {}
             connection.rights = self.hub.rights
+            connection.permitted = None
         known = decisions.get(message.topic_data, 0)
-        bit = 1 << (message.qos << 1)
+        qos = message.qos
+        bit = 1 if qos == 0 else 4 if qos == 1 else 16  # a table of them would be slower, compiled
         if message.retain:
-            bit <<= 1
+            bit += bit
         if known & bit:
+            if not message.retain:
+                connection.permitted = message.topic
+                connection.permitted_qos = qos
             return 0
-        if known & bit << REFUSED:
+        refused = bit * NO
+        if known & refused:
             return reasons.NOT_AUTHORIZED
         self.hub.stats.publish_cache_misses += 1
         reason = authorizer.publish(
@@ -112,7 +143,7 @@ class Publishing:
             if reason == 0:
                 decisions[message.topic_data] = known | bit
             elif reason == reasons.NOT_AUTHORIZED:
-                decisions[message.topic_data] = known | bit << REFUSED
+                decisions[message.topic_data] = known | refused
         return reason
 
     def _disconnect(self, connection: Connection, message: Publish, reason: int) -> None:

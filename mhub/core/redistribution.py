@@ -48,7 +48,8 @@ def pass_on(session: Session, delivery: Delivery, only: Group | None, ended: boo
     chosen = group.choose(session, denied)
     peers = session.hub.peers
     if peers is not None and (chosen is None or not chosen.session.is_connected()):
-        if group.peers is not None and peers.pass_on(delivery.message, group):
+        denied_at = [] if denied is None or chosen is not None else [peers.node]
+        if group.peers is not None and peers.pass_on(delivery.message, group, denied_at):
             session.discard(delivery)
             return True
     if chosen is None:

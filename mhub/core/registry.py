@@ -184,6 +184,11 @@ class Registry(ReplicatedMap):
         self._tell([key for key, _ in changes])
         return change
 
+    def ensure_lineage_of_contents(self) -> None:
+        """A table from before there was a cluster has none."""
+        if self.entries:
+            self._ensure_lineage()
+
     def _ensure_lineage(self) -> None:
         """In a cluster, a table has one from its first change on."""
         if not self.floors.lineage and self.digests is not None and self.token is not None:
@@ -350,8 +355,11 @@ class Registry(ReplicatedMap):
 
     # The start
 
-    def join(self, clock: Clock, forward: Callable[[Publish], None]) -> None:
+    def join(
+        self, clock: Clock, forward: Callable[[Publish], None], token: Callable[[], str]
+    ) -> None:
         """From now on there is a cluster."""
+        self.token = token
         clock.saw(self.clock.last)
         self.clock = clock
         self.forward = forward

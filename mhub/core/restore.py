@@ -53,6 +53,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         session.state_lost = STATE_LOST + session.client_id in contents.notes
         _put(hub, session)
         hub.count_at(session, session.principal.listener)
+        hub.count(session)
         if hub.peers is not None and hub.peers.table.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)

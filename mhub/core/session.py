@@ -24,6 +24,7 @@ part is in memory, and the rest is paged out: in the store alone until it is its
 from typing import TYPE_CHECKING, Final
 
 from mhub.core import events, limits, records
+from mhub.core.accounts import Counted
 from mhub.core.delivery import Delivery, Subscriber, Subscription
 from mhub.core.inflight import Inflight
 from mhub.core.limits import Limits
@@ -88,6 +89,7 @@ class Session(Subscriber):
         self.rights = 0  # the revision of the rights under which what waits was put here
         self.verdicts: dict[str, bool] | None = None  # what it may receive of what is unchecked
         self.withdrawn: list[str] | None = None  # subscriptions that its client does not know of
+        self.counted: Counted | None = None  # what it counts for, of a user or tenant
 
     # Towards the client
 
@@ -125,6 +127,8 @@ class Session(Subscriber):
             ):
                 connection.publish(message, 0, 0, retain, subscription.ids, False, 0)
                 return
+            elif connection.output_limited and connection.drops_output():
+                return
         delivery = Delivery(message, qos, retain, subscription.ids)
         delivery.group = subscription.group
         if qos and connection is not None and self.ready():
@@ -133,8 +137,11 @@ class Session(Subscriber):
             self._send(connection, delivery)
         else:
             self.enqueue(delivery)
-            if self.waiting() and connection is not None:
-                self.hub.continue_later(connection)
+            if connection is not None:
+                if self.waiting():
+                    self.hub.continue_later(connection)
+                elif connection.output_limited:
+                    connection.check_output()
 
     def drain_queue(self, most: int) -> None:
         """Send what waits, as far as window and socket let it, and not more than `most`."""
@@ -162,7 +169,12 @@ class Session(Subscriber):
     def waiting(self) -> bool:
         """Whether drain_queue() would find something that may be sent now."""
         connection = self.connection
-        if connection is None or connection.blocked or connection.output_held_until:
+        if (
+            connection is None
+            or connection.blocked
+            or connection.output_held_until
+            or connection.output_limited
+        ):
             return False
         inflight = self.inflight
         has_place = inflight.has_place()
@@ -357,8 +369,6 @@ class Session(Subscriber):
 
     def enqueue(self, delivery: Delivery) -> None:
         """Keep a delivery for later, within the bounds."""
-        if self.rights != self.hub.rights:
-            self.distrust()  # all that waits already, and not this one
         size_bytes = delivery.size_bytes()
         if self._is_full(size_bytes) and not self._make_room(delivery, size_bytes):
             return
@@ -502,6 +512,12 @@ class Session(Subscriber):
             verdicts[topic] = known
         return known
 
+    def may_receive_now(self, topic: str) -> bool:
+        """The same outside of drain_queue()."""
+        if self.rights != self.hub.rights:
+            self.distrust()
+        return self.may_receive(topic)
+
     def revoke(self, delivery: Delivery, begun: bool) -> None:
         """A delivery that waited, and that its client may not receive any more.
 
@@ -512,6 +528,11 @@ class Session(Subscriber):
             self.discard(delivery)
         elif not self.hub.pass_on(self, delivery):
             self.discard(delivery)
+
+    def drop_of_other_user(self) -> None:
+        """A message came that had waited for another user with the same client id."""
+        self.hub.stats.dropped_other_user += 1
+        self.tell_drop(events.OTHER_USER)
 
     def tell_denied_receive(self, topic: str) -> None:
         self.hub.stats.receive_denied += 1

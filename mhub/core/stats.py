@@ -66,7 +66,12 @@ class Stats:
         self.dropped_expired = 0  # message expiry
         self.dropped_too_large = 0  # larger than the client takes
         self.dropped_unmounted = 0  # from before its session had another mount point
+        self.dropped_other_user = 0  # of an older session of the client id, of another user
         self.dropped_retained_full = 0  # the retained messages were at their bound
+        self.limited = [0] * len(events.LIMITS)  # how often each of them held a client back
+        self.dropped_rate = 0  # QoS 0 that came, or was to go, faster than its client may
+        self.overloads = 0  # how often the broker fell behind, so that
+        self.refused_overload = 0  # so many CONNECTs were refused
         self.store_behind = 0  # how often publishers had to wait for the store
         self.store_failures = 0  # how often the store did not take a batch
         self.store_commits = 0
@@ -85,6 +90,7 @@ class Stats:
             + self.dropped_expired
             + self.dropped_too_large
             + self.dropped_unmounted
+            + self.dropped_other_user
         )
 
     def emit(self, event: events.Event) -> None:

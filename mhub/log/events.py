@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from mhub.core import events
 from mhub.core.events import Event
+from mhub.core.principal import NOBODY
 from mhub.log import is_wanted, logger
 from mhub.log.lines import EVENT_FIELDS
 from mhub.wire import reasons
@@ -24,6 +25,7 @@ DROPS: Final = {
     "expired": "the message expired while it was waiting",
     "too_large": "larger than the client's Maximum Packet Size",
     "unmounted": "outside of the mount point that the client has now",
+    "other_user": "they had waited for another user with the same client id",
     "retained_full": "the limit of retained messages is reached",
     "peer_queue_full": "the queue for that node is full",
 }
@@ -63,6 +65,7 @@ class EventLog:
             events.LIMITED: (LogLevel.warn, _limited),
             events.LOCKED_OUT: (LogLevel.warn, _locked_out),
             events.FLAPPING: (LogLevel.warn, _flapping),
+            events.OVERLOAD: (LogLevel.warn, _overload),
             events.NODE: (LogLevel.info, _node),
             events.STORE_FAILED: (LogLevel.error, _store_failed),
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
@@ -75,6 +78,8 @@ class EventLog:
             self._crashed(event)
             return
         level, write = self._lines[event.kind]
+        if event.kind == events.LIMITED and event.principal is not NOBODY:
+            level = LogLevel.info  # that of one client, which it may reach every day
         if event.kind == events.NODE and event.cause in ALARMING:
             level = LogLevel.warn
         if is_wanted(event.kind, level):
@@ -200,6 +205,13 @@ def _limited(event: Event) -> str:
             "the store does not keep up: publishers of QoS 1 and 2 had to wait for it"
             f" ({event.cause}, {event.count} times)"
         )
+    if event.cause.startswith("limits."):
+        return _client_limited(event)
+    if event.cause == "passwords.max_queued":
+        return (
+            "more passwords were sent than can be checked: clients were refused"
+            f" ({event.cause}, {event.count} times)"
+        )
     return f"publishers were refused because of the limit {event.cause}{node}, {event.count} times"
 
 
@@ -214,6 +226,25 @@ def _flapping(event: Event) -> str:
     return (
         f"{_quoted(event.client_id)} from {event.address} connects again and again: {event.count}"
         f" times, banned for {event.duration_s:.0f} s"
+    )
+
+
+def _client_limited(event: Event) -> str:
+    if event.cause == "limits.max_connects_per_s":
+        return f"connections had to wait because of the limit {event.cause}, {event.count} times"
+    who = _quoted(event.client_id) if event.client_id else "other clients"
+    where = f" from {event.address}" if event.address else ""
+    if event.is_first:
+        return f"{who}{where} has reached the limit {event.cause}"
+    return f"{who}: {event.count} times more at the limit {event.cause}"
+
+
+def _overload(event: Event) -> str:
+    if event.cause == "begin":
+        return f"the broker has too much to do, {event.text}: new clients are refused"
+    return (
+        f"the broker has caught up after {event.duration_s:.0f} s, {event.count} clients were"
+        " refused meanwhile"
     )
 
 

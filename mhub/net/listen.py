@@ -51,6 +51,7 @@ def acceptor(settings: ListenerSettings, tls: TlsContexts | None) -> Acceptor:
     opened.backlog = settings.backlog
     opened.max_connections = settings.max_connections
     opened.layers = layers(settings, tls)
+    opened.is_proxied = settings.proxy_protocol
     return opened
 
 

@@ -172,6 +172,7 @@ class NetService(Service):
             self._turns.go_on_soon()
 
     def _tick(self) -> None:
+        self.loop.measure()
         self.loop.tick()
         self.wake()
 

@@ -1,4 +1,4 @@
-"""What a hub without a store has for an export: lasting sessions and retained messages.
+"""What a hub without a store has for an export: lasting sessions, retained messages, the registry.
 
 Each session is taken as a whole between two turns of the hub, so its state is of one moment; its
 messages are made into records later, in slices.  Messages have no number there, so one that several
@@ -47,6 +47,12 @@ async def hub_pages(hub: Hub, clock_offset_s: float, slices: Slices) -> AsyncGen
     for message in hub.retained.tree.values():
         if not reserved(message.topic):
             batch.retained[message.topic] = records.message(message, clock_offset_s)
+        if len(batch.retained) == PORTION:
+            yield batch
+            batch = Batch(1)
+            await slices.pause_if_due()
+    for entry in hub.registry.known():
+        batch.retained[entry.topic] = records.message(entry, clock_offset_s)
         if len(batch.retained) == PORTION:
             yield batch
             batch = Batch(1)

@@ -37,6 +37,7 @@ NAMES: Final = {
     "message": ("message", "messages"),
     "delivery": ("delivery", "deliveries"),
     "retained": ("retained message", "retained messages"),
+    "registry": ("entry of the registry", "entries of the registry"),
     "note": ("note", "notes"),
 }
 

@@ -4,9 +4,11 @@
     {"kind": "session", "sid": 1, "client_id": "pump-7", "expiry_s": 3600}
     {"kind": "message", "mid": 9, "body": {"topic": "a/b", "qos": 1, "payload": "on"}}
     {"kind": "delivery", "sid": 1, "seq": 4, "mid": 9, "size_bytes": 5, "qos": 1}
+    {"kind": "registry", "key": "user/alice", "hlc": "7312904321", "value": "{\\"roles\\":[]}"}
 
 A field that has its default is left out.  What holds a message is written as the message where
-that loses nothing, and otherwise, like all bytes, as base64.  The order of the lines is free.
+that loses nothing, and otherwise, like all bytes, as base64.  An entry of the registry that has no
+value was deleted.  The order of the lines is free.
 
 Reading goes over the file twice.  A `Survey` checks each line, and the lines against each other,
 before anything is stored; it also counts the deliveries of each message, which `batches` needs.
@@ -35,6 +37,7 @@ from mhub.core.records import (
     message,
     publish_of,
 )
+from mhub.core.registry import MAX_KEY_BYTES, PREFIX, entry_message, entry_of
 from mhub.wire.publish import Publish
 
 PORTION: Final = 1000
@@ -89,11 +92,24 @@ def _some_text(value: object) -> str:
     return text
 
 
+def _key(value: object) -> str:
+    key = _some_text(value)
+    if "\0" in key or len(key.encode("utf-8")) > MAX_KEY_BYTES:
+        raise ValueError("expected a key of the registry")
+    return key
+
+
 def _clock(value: object) -> int:
     # As text, since many tools that read JSON round such a number.
     if not isinstance(value, str) or not re.fullmatch("[0-9]{1,19}", value, re.ASCII):
         raise ValueError("expected an integer as text")
     return _whole(CLOCK.low, CLOCK.high)(int(value))
+
+
+def _version(value: object) -> int:
+    if not (version := _clock(value)):
+        raise ValueError("expected a version that is not 0")
+    return version
 
 
 def _data(value: object) -> bytes:
@@ -136,6 +152,7 @@ def _message(value: object) -> bytes:
     publish.expiry_s = found["expiry_s"]
     publish.expiry_at = found["expiry_at"]
     publish.expires_at = found["expires_at"]
+    publish.owner = found["owner"]
     try:
         return message(publish, 0.0)
     except (struct.error, OverflowError):
@@ -206,6 +223,7 @@ PUBLISH: Final = {
     "expiry_at": _EXPIRY,
     "expires_at": _field(TIME, 0.0),
     "properties": _field(DATA, b""),
+    "owner": _field(TEXT, ""),
 }
 """The inside of a message but for its payload: the names are those of `Publish`."""
 
@@ -216,6 +234,11 @@ KINDS: Final = {
     "message": _fields(MESSAGE, "refs"),  # which are counted
     "delivery": _fields(DELIVERY),
     "retained": {"topic": _field(TEXT), "body": _field(BODY)},
+    "registry": {
+        "key": Field(_key),
+        "hlc": Field(_version, show=str),
+        "value": _field(TEXT, ""),
+    },
     "note": {"name": _field(TEXT), "text": Field(_some_text)},
 }
 """What a line may be, and its fields."""
@@ -239,10 +262,23 @@ def records(batch: Batch) -> Iterator[tuple[str, dict[str, Any]]]:
             yield _taken("delivery", delivery)
     for topic, body in batch.retained.items():
         if body:
-            yield "retained", {"topic": topic, "body": body}
+            yield _entry(topic, body) or ("retained", {"topic": topic, "body": body})
     for name, text in batch.notes.items():
         if text:
             yield "note", {"name": name, "text": text}
+
+
+def _entry(topic: str, body: bytes) -> tuple[str, dict[str, Any]] | None:
+    """An entry of the registry, which stores keep like a retained message, if it is one."""
+    if not topic.startswith(PREFIX):
+        return None
+    try:
+        key, hlc, value = entry_of(publish_of(body, 0.0))
+        if topic == PREFIX + key and message(entry_message(key, value, hlc), 0.0) == body:
+            return "registry", {"key": key, "hlc": hlc, "value": value}
+    except ValueError:
+        pass  # as it is, for mhub store check to find
+    return None
 
 
 def to_line(kind: str, values: Mapping[str, Any]) -> bytes:
@@ -294,6 +330,8 @@ class Survey:
             self._mids.add(values["mid"])
         elif kind == "retained":
             self._only_once(line, kind, values["topic"])
+        elif kind == "registry":
+            self._only_once(line, "retained", PREFIX + values["key"])
         elif kind == "note":
             self._only_once(line, kind, values["name"])
         elif kind == "session":
@@ -397,6 +435,9 @@ def _put(batch: Batch, kind: str, values: dict[str, Any], refs: Mapping[int, int
         batch.messages.append(MESSAGE.record([*given, refs.get(values["mid"], 0)]))
     elif kind == "delivery":
         batch.deliveries.append(DELIVERY.record(given))
+    elif kind == "registry":
+        entry = entry_message(values["key"], values["value"], values["hlc"])
+        batch.retained[entry.topic] = message(entry, 0.0)
     elif kind == "note":
         batch.notes[values["name"]] = values["text"]
     else:

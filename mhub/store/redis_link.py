@@ -10,23 +10,16 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from OpenSSL import SSL, crypto
+from OpenSSL import SSL
 from service_identity import VerificationError
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock, TimeoutError
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
 from twisted.internet.error import ConnectError, ConnectingCancelledError
 from twisted.internet.protocol import Factory
-from twisted.internet.ssl import (
-    Certificate,
-    KeyPair,
-    PrivateCertificate,
-    optionsForClientTLS,
-    platformTrust,
-    trustRootFromCertificates,
-)
 from twisted.python.failure import Failure
 from txredisapi import RedisError, RedisProtocol, ResponseError  # type: ignore[import-untyped]
 
+from mhub.store.client_tls import client_tls
 from mhub.store.contract import StoreBroken, StoreError
 
 _REMEDIES: Final = {
@@ -48,7 +41,6 @@ _BROKEN: Final = {
     "DENIED": "takes connections from its own host only, as it has no password",
 }
 
-_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _CODE: Final = re.compile(rf"\b({'|'.join((*_REMEDIES, *_BROKEN))})\b")
 
 
@@ -225,16 +217,7 @@ class RedisLink:
         endpoint: Any = HostnameEndpoint(self._reactor, host, port, options.timeout_s)
         if not options.tls:
             return endpoint
-        trusted = platformTrust()
-        if options.ca:
-            trusted = trustRootFromCertificates(_certificates(options.ca))
-        if not options.certificate:
-            return wrapClientTLS(optionsForClientTLS(host, trusted), endpoint)
-        first, *chain = _certificates(options.certificate)
-        pair = KeyPair.load(_read(options.key or options.certificate), crypto.FILETYPE_PEM)
-        own = PrivateCertificate.fromCertificateAndKeyPair(first, pair)
-        others = {"extraCertChain": [each.original for each in chain]}
-        creator = optionsForClientTLS(host, trusted, own, extraCertificateOptions=others)
+        creator = client_tls(host, options.ca, options.certificate, options.key)
         return wrapClientTLS(creator, endpoint)
 
     async def _master(self) -> tuple[str, int]:
@@ -283,15 +266,3 @@ class RedisLink:
         if why is not None:
             text = why.getErrorMessage()
         return StoreError(f"{self.name}: the connection is lost: {text}")
-
-
-def _certificates(path: str) -> list[Certificate]:
-    found = _PEM.findall(_read(path))
-    if not found:
-        raise ValueError(f"there is no certificate in {path}")
-    return [Certificate.loadPEM(each) for each in found]
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()

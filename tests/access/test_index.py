@@ -154,7 +154,7 @@ class DefaultPolicyTests(SynchronousTestCase):
         alice = who("alice")
         self.assertEqual(self.index.publish(alice, "users/alice/x", 0, False), 0)
         self.assertEqual(self.index.publish(alice, "users/bob/x", 0, False), NOT_AUTHORIZED)
-        device = who("d", "pump-1", ("device",))
+        device = who("pump-1", "pump-2", ("device",))  # the client id counts for nothing
         self.assertEqual(self.index.publish(device, "devices/pump-1/rpm", 1, True), 0)
         self.assertEqual(self.index.subscribe(device, "devices/pump-1/commands/#", 1, ""), 0)
         for topic in ("devices/pump-2/rpm", "devices/pump-1/commands/stop"):

@@ -1,35 +1,40 @@
 """What tests of sources that ask servers have in common."""
 
+import base64
+import hashlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from twisted.internet.defer import Deferred, maybeDeferred, succeed
+from twisted.internet.defer import Deferred, maybeDeferred
 
+from mhub.auth import hashes
 from mhub.auth.contract import Answer, Context
+from mhub.auth.passwords import Passwords
 from mhub.config.kinds import Place
 from mhub.config.problems import Report
 from mhub.core.authentication import Claim
 from mhub.core.principal import Certificate, Principal
 from mhub.core.stats import Stats
+from tests.auth.world import CHEAP, ByHand
+
+PASSWORDS = ("secret", "testpw", "x")
+HASHES = {each: hashes.make(each.encode(), CHEAP) for each in PASSWORDS}
+HASH = HASHES["secret"]
 
 
-class PlainPasswords:
-    """Passwords whose "hash" is `plain:` and the password: real ones are tested elsewhere."""
-
-    def __init__(self) -> None:
-        self.checked = 0
-
-    def verify(self, text: str, password: bytes, address: str = "") -> "Deferred[bool]":
-        self.checked += 1
-        if not text.startswith("plain:"):
-            raise ValueError("not a hash")
-        return succeed(text == f"plain:{password.decode()}")
+def go_auth_hash(password: str, algorithm: str = "sha512", rounds: int = 1000) -> str:
+    """As the `pw` command of mosquitto-go-auth makes it."""
+    salt = b"0123456789abcdef"
+    key = hashlib.pbkdf2_hmac(algorithm, password.encode(), salt, rounds, 64)
+    parts = [base64.b64encode(each).decode() for each in (salt, key)]
+    return "$".join(("PBKDF2", algorithm, str(rounds), *parts))
 
 
 def make_context(reactor: Any, clock: Any = None) -> Context:
     hub = SimpleNamespace(stats=Stats())
-    return Context(reactor, clock or reactor.seconds, hub, PlainPasswords(), lambda: None)
+    passwords = Passwords(ByHand(True), 1, 10, hub.stats, CHEAP)
+    return Context(reactor, clock or reactor.seconds, hub, passwords, lambda: None)
 
 
 def make_claim(

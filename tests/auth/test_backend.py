@@ -122,6 +122,7 @@ class QueueTests(BackendCase):
         answers[3].cancel()
         self.failureResultOf(answers[3], CancelledError)
         self.assertEqual(self.backend.waiting, 1)
+        self.assertEqual(len(self.clock.getDelayedCalls()), 3)
 
     def test_a_client_that_goes_does_not_cut_its_question(self) -> None:
         """Else anybody could cost us a connection to the server for each CONNECT."""
@@ -192,6 +193,35 @@ class TimeoutTests(BackendCase):
         self.assertEqual(self.stats.auth_backend_failures, 1)
 
     def test_a_question_that_cannot_be_cut_keeps_its_place(self) -> None:
+        stuck = self.stick(2)
+        self.assertEqual(self.backend.running, 2)
+        [waiting] = self.ask()
+        self.assertNoResult(waiting)
+        self.assertEqual(self.server.asked, [])
+        stuck[0].callback("at last")
+        self.assertEqual(len(self.server.asked), 1)
+
+    def test_an_answer_that_comes_too_late_is_none(self) -> None:
+        stuck = self.stick(2)
+        stuck[0].callback("at last")
+        self.assertEqual(self.stats.auth_backend_answers, 0)
+        self.ask()
+        self.server.asked[0].errback(OSError("x"))
+        self.assertEqual(self.backend.state, OPEN, "the third failure in a row")
+
+    def test_no_probe_without_room(self) -> None:
+        """One that had to wait would keep the circuit half-open, and might never be asked."""
+        self.bounds.breaker_failures = 2
+        stuck = self.stick(2)
+        self.clock.advance(10)
+        self.refused(self.ask()[0])
+        self.assertEqual(self.backend.state, OPEN)
+        stuck[0].callback("at last")
+        self.assertNoResult(self.ask()[0])
+        self.assertEqual(self.backend.state, HALF_OPEN)
+
+    def stick(self, count: int) -> "list[Deferred[str]]":
+        """Questions that are not answered in time, and cannot be cut."""
         stuck: list[Deferred[str]] = []
 
         class Uncut(Deferred[str]):
@@ -202,16 +232,11 @@ class TimeoutTests(BackendCase):
             stuck.append(Uncut())
             return stuck[-1]
 
-        answers = [self.backend.ask(ask) for _ in range(2)]
+        answers = [self.backend.ask(ask) for _ in range(count)]
         self.clock.advance(5.1)
         for each in answers:
             self.refused(each)
-        self.assertEqual(self.backend.running, 2)
-        [waiting] = self.ask()
-        self.assertNoResult(waiting)
-        self.assertEqual(self.server.asked, [])
-        stuck[0].callback("at last")
-        self.assertEqual(len(self.server.asked), 1)
+        return stuck
 
     def test_an_abandoned_question_is_bounded_as_well(self) -> None:
         [answer] = self.ask()
@@ -256,6 +281,7 @@ class BreakerTests(BackendCase):
         for each in waiting:
             self.assertEqual(self.refused(each), "db does not answer")
         self.assertEqual(self.backend.waiting, 0)
+        self.assertEqual(len(self.clock.getDelayedCalls()), 1, "of the one that is under way")
 
     def test_one_probe(self) -> None:
         self.open_circuit()
@@ -352,7 +378,9 @@ class CacheTests(SynchronousTestCase):
     def test_a_no_is_remembered_for_seconds(self) -> None:
         for answer in (no("wrong"), not_mine()):
             self.put(b"k", answer)
-            self.assertIs(self.cache.get(b"k"), answer)
+            found = self.cache.get(b"k")
+            assert found is not None
+            self.assertEqual((found.outcome, found.remembered), (answer.outcome, True))
             self.clock.advance(3.1)
             self.assertIsNone(self.cache.get(b"k"))
         self.assertEqual(self.stats.auth_backend_cached, 2)
@@ -378,7 +406,9 @@ class CacheTests(SynchronousTestCase):
         self.bounds.cache_s = 60.0
         self.put(b"k", answer)
         self.clock.advance(59)
-        self.assertIs(self.cache.get(b"k"), answer)
+        found = self.cache.get(b"k")
+        assert found is not None
+        self.assertIs(found.identity, answer.identity)
         self.clock.advance(2)
         self.assertIsNone(self.cache.get(b"k"))
 
@@ -415,6 +445,15 @@ class CacheTests(SynchronousTestCase):
         self.assertIsNotNone(self.cache.get(b"y"))
         self.assertIsNotNone(self.cache.get(b"99"))
         self.assertIsNone(self.cache.get(b"89"))
+
+    def test_the_oldest_goes_first(self) -> None:
+        self.bounds.cache_size = 2
+        for key in (b"a", b"b", b"b"):
+            self.put(key, no("wrong"))
+        self.assertEqual(len(self.cache), 2)
+        self.put(b"c", no("wrong"))
+        self.assertIsNone(self.cache.get(b"a"))
+        self.assertIsNotNone(self.cache.get(b"b"))
 
     def test_keys(self) -> None:
         """Do not hold the password, and do not mix up where a part ends."""

@@ -15,16 +15,15 @@ from mhub.auth.scram import MAX_MESSAGE, METHOD, ScramExchange
 from mhub.auth.users import (
     Users,
     Verifier,
-    delete_user,
     make_verifier,
     parse_users,
-    set_user,
 )
 from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
 from mhub.core.principal import Identity
 from mhub.wire import reasons
 from tests.auth.world import World
 from tests.helpers.splits import steady
+from tests.helpers.users import write_users
 
 # RFC 7677, section 3.
 RFC_SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -286,7 +285,7 @@ class MethodTests(TestCase):
 
     def setUp(self) -> None:
         self.path = str(Path(self.mktemp()).absolute())
-        set_user(self.path, "user", PENCIL)
+        write_users(self.path, user=PENCIL)
         self.world = World()
 
     def begin(self) -> Any:
@@ -309,12 +308,11 @@ class MethodTests(TestCase):
     def test_sees_changes(self) -> None:
         """A new password, a new user and a deleted one count from the next login on."""
         self.method()
-        set_user(self.path, "user", make_verifier("brush", 4096))
-        set_user(self.path, "new", PENCIL)
+        write_users(self.path, user=make_verifier("brush", 4096), new=PENCIL)
         self.assertEqual(login(self.begin(), "user", "pencil").outcome, FAILURE)
         self.assertEqual(login(self.begin(), "user", "brush").outcome, SUCCESS)
         self.assertEqual(login(self.begin(), "new", "pencil").outcome, SUCCESS)
-        delete_user(self.path, "new")
+        write_users(self.path)
         self.assertEqual(login(self.begin(), "new", "pencil").outcome, FAILURE)
 
     def test_decoys_survive_a_restart(self) -> None:

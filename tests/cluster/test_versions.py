@@ -86,6 +86,8 @@ class VersionTests(Case):
             self.assertEqual(sorted(message.topic for message in found), ["from/a", "from/b"])
         # All that a cluster of two says when nothing goes wrong was said by the newer node.
         rare = {frames.AGAIN, frames.HAVE, frames.RETAINED, frames.FILLED}
+        rare |= {frames.REGISTRY_HAVE, frames.REGISTRY_ENTRIES, frames.REGISTRY_FILLED}
+        rare |= {frames.REGISTRY_DROP}
         rare |= {frames.LEAVE, frames.OFFER}
         # These are for sessions that could not be transferred, or not as a whole.
         rare |= {frames.PENDING, frames.REFUSED, frames.ASK, frames.UNKNOWN}

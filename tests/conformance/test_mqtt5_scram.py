@@ -5,7 +5,7 @@ import hashlib
 import hmac
 
 from mhub.auth.scram import METHOD
-from mhub.auth.users import make_verifier, set_user
+from mhub.auth.users import make_verifier
 from tests.auth.world import World
 from tests.conformance import mqtt5 as p5
 from tests.conformance.mqtt5 import Mqtt5Case, Reason
@@ -13,6 +13,7 @@ from tests.conformance.statements import statement
 from tests.helpers import packets as p
 from tests.helpers.client import RawClient
 from tests.helpers.packets import Packet, Prop
+from tests.helpers.users import write_users
 
 
 class Login:
@@ -44,8 +45,8 @@ class Scram(Mqtt5Case):
     def setUp(self) -> None:
         super().setUp()
         users = self.mktemp()
-        set_user(users, "alice", make_verifier("secret", 4096))
-        set_user(users, "bob", make_verifier("secret", 4096))
+        verifier = make_verifier("secret", 4096)
+        write_users(users, alice=verifier, bob=verifier)
         self.start()
         world = World()
         world.add("password-file", file=users)

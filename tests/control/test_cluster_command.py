@@ -138,6 +138,27 @@ nod-c.example.org:7883
         shown = render(status(quiet, sessions=none), 120)
         self.assertEqual(shown, render(status(member("b")), 120))
 
+    def test_revisions_of_the_registry(self) -> None:
+        facts = {"revision": "00ff-beef", "entries": 2, "tombstones": 0, "behind": []}
+        same, other = member("b", revision="00ff-beef"), member("c", revision="00fe-cafe")
+        away = member("d", state="down", revision="")
+        shown = render(status(same, registry=facts), 120)
+        self.assertIn("registry: revision 00ff-beef, on all nodes; 2 entries\n", shown)
+        shown = render(status(same, other, away, registry=facts), 120)
+        self.assertIn("registry: revision 00ff-beef; 2 entries\n", shown)
+        self.assertEqual(shown.count("00ff-beef"), 1)
+        self.assertIn("    registry: revision 00fe-cafe\n", shown)
+        facts = {**facts, "entries": 1, "tombstones": 3, "behind": ["d", "e"]}
+        shown = render(status(same, registry=facts), 120)
+        self.assertIn(
+            "; 1 entry, 3 deletions remembered until these nodes have them: d, e\n", shown
+        )
+
+    def test_nothing_is_said_of_a_registry_that_was_never_used(self) -> None:
+        facts = {"revision": "0000000000000000-0000", "entries": 0, "tombstones": 0}
+        shown = render(status(member("b", revision="0000000000000000-0000"), registry=facts), 120)
+        self.assertNotIn("registry", shown)
+
     def test_version_goes_first(self) -> None:
         """When the table is too wide, the version that all have goes: the head has it."""
         shown = render(status(member("node-b", address="10.20.30.40:7883")), 75)

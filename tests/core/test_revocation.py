@@ -322,11 +322,12 @@ class Queues(Case):
         reader.subscribe("#", 1)
         self.writer.publish("a", b"", 1)
         self.assertEqual(self.topics(reader), ["a"])
+        self.deny(("receive", "reader", "a"))
+        self.rest()
+        reader.unblock()  # so that all that waits was looked at
+        self.assertEqual(reader.session.rights, self.world.hub.rights)
         reader.lose()
         self.world.hub.sessions["reader"].state_lost = True
-        self.rules.denied = {("receive", "reader", "a")}
-        self.world.hub.rights_changed()
-        self.rest()
         self.assertEqual(self.topics(self.stay("reader")), [])
 
     def test_denials_are_told_as_a_burst(self) -> None:
@@ -558,6 +559,17 @@ class Replay(Case):
         self.rest()
         self.assertEqual(sorted(self.topics(reader)), ["a/0", "a/1", "a/3"])
 
+    def test_what_is_to_be_looked_up_for_a_withdrawn_subscription(self) -> None:
+        reader = self.begin("b")
+        self.world.hub.look_ups = 1 << 20
+        reader.send(p.subscribe(1, ("#", 1), version=4))
+        assert reader.session.replay is not None
+        self.deny(("subscribe", "reader", "#"))
+        for _ in range(5):
+            self.world.turn()
+        self.assertEqual(self.go_on(reader), [])
+        self.assertIsNone(reader.session.replay)
+
 
 class Groups(Case):
     """R6"""
@@ -609,6 +621,34 @@ class Groups(Case):
         self.assertEqual(again.take(), [])
         self.assertEqual(self.stay("two", 4).payloads(), [b"1"])
 
+    def test_a_qos_2_delivery_that_has_begun_goes_to_nobody_else(self) -> None:
+        """Its client may have it; whether it is sent again at once, or waits for the store."""
+        for is_stored in (False, True):
+            self.setUp()
+            if is_stored:
+                self.disk = Disk(self.world)
+            one = self.client("one", **KEPT)
+            one.send(p.subscribe(1, ("$share/g/#", 2), version=5))
+            self.settle()
+            self.writer.publish("a", b"1", 2)
+            self.settle()
+            self.assertEqual(self.topics(one), ["a"])
+            one.lose()
+            two = self.client("two", **KEPT)
+            two.send(p.subscribe(1, ("$share/g/#", 2), version=5))
+            self.settle()
+            two.take()
+            self.deny(("receive", "one", "a"))
+            self.client("one", **KEPT)
+            self.settle()
+            self.assertEqual(two.take(), [])
+
+    def settle(self) -> None:
+        if self.disk is not None:
+            self.disk.settle()
+        else:
+            self.rest()
+
     def test_nothing_is_redistributed_to_who_may_not(self) -> None:
         one, two = self.members()
         one.outlet.full = True
@@ -648,6 +688,18 @@ class Wills(Case):
         self.assertEqual(self.world.stats.publish_denied, 1)
         [event] = self.world.diary.of(DENIED)
         self.assertEqual((event.cause, event.topic, event.client_id), ("will", "w", "u"))
+
+    def test_at_a_node_that_takes_over_from_another(self) -> None:
+        """Its hub has no clients and no listeners, but sessions whose wills become due."""
+        self.disk = Disk(self.world)
+        self.client("u", will=("w", b"bye", 0, True), **KEPT)
+        self.disk.settle()
+        after, _ = crash(self.world, self.disk)
+        self.deny(("will", "u", "w"))
+        after.hub.judge_wills_as(self.world.hub)
+        after.wait(1)
+        self.assertEqual(after.stats.publish_denied, 1)
+        self.assertEqual(len(after.hub.retained), 0)
 
     def test_with_the_session_of_a_deleted_user(self) -> None:
         watcher = self.client("watcher")

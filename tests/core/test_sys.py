@@ -258,7 +258,9 @@ class Table(Case):
                 if name == "denied_by_rule":
                     counters.denied_by_rule["r1"] = 1
                 else:
-                    setattr(counters, name, getattr(counters, name) + 1)
+                    value = getattr(counters, name)
+                    more = [each + 1 for each in value] if isinstance(value, list) else value + 1
+                    setattr(counters, name, more)
                 self.assertNotEqual(metrics.snapshot(self.world.now), before, name)
 
     def test_a_snapshot_does_not_move_the_averages(self) -> None:

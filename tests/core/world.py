@@ -200,7 +200,7 @@ class World:
         self.options = options
         settings = HubSettings()
         for name, value in options.items():
-            if name not in LIMITS:
+            if name not in LIMITS or hasattr(settings, name):
                 assert hasattr(settings, name), name
                 setattr(settings, name, value)
         self.limits = {name: value for name, value in options.items() if name in LIMITS}

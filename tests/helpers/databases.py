@@ -92,7 +92,16 @@ class DatabaseServer:
 
     def go_on(self) -> None:
         for pid in self._pids():
-            os.kill(pid, signal.SIGCONT)
+            try:
+                os.kill(pid, signal.SIGCONT)
+            except ProcessLookupError:
+                pass  # one of a connection that is gone
+
+    def restore(self) -> None:
+        """Let it run again, whatever was done to it."""
+        if self._process is None:
+            self.start()
+        self.go_on()
 
     def remove(self) -> None:
         atexit.unregister(self.remove)

@@ -117,6 +117,13 @@ class MemoryTests(Case):
         assert kept is not None
         self.assertEqual(kept.payload, b"k")
 
+    def test_the_registry(self) -> None:
+        registry = self.world.hub.registry
+        registry.change({f"user/{number}": f"{number}" for number in range(60)}, self.world.now)
+        other = self.moved().hub.registry
+        self.assertEqual(other.revision, registry.revision)
+        self.assertEqual(len(other), 60)
+
     def test_what_is_not_exported(self) -> None:
         """Sessions that end with their connection, and what the broker says of itself."""
         self.world.client("clean").subscribe("#")

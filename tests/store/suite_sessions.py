@@ -1,6 +1,8 @@
 """The contract: sessions and what belongs to them, how they end, and retained messages."""
 
+from mhub.core import records
 from mhub.core.records import SESSION, SUBSCRIPTION
+from mhub.core.registry import entry_message
 from tests.store.case import StoreCase
 from tests.store.plain import plain_contents, plain_session, plain_subscription
 from tests.store.records import (
@@ -195,6 +197,26 @@ class SessionSuite(StoreCase):
         self.assertEqual((await self.start()).retained, [])
         await self.stop()
         self.assertEqual(await self.left_behind(), [])
+
+    async def test_entries_of_the_registry_are_set_replaced_and_deleted(self) -> None:
+        """Under topics with U+0000: none is cut off there, or taken for another one."""
+        await self.start()
+        made = {
+            (key, value): records.message(entry_message(key, value, 5), 0.0)
+            for key in ("user/a", "user/b", "rule/é")
+            for value in ("", "1", "2")
+        }
+        topics = {key: entry_message(key, "", 5).topic for key, _ in made}
+        await self.commit(retained={topics[key]: made[key, "1"] for key in topics})
+        await self.commit(
+            retained={
+                topics["user/a"]: made["user/a", "2"],
+                topics["user/b"]: made["user/b", ""],
+                topics["rule/é"]: b"",
+            }
+        )
+        found = (await self.start()).retained
+        self.assertEqual(sorted(found), sorted([made["user/a", "2"], made["user/b", ""]]))
 
     async def test_expired_retained_messages_are_removed_at_the_start(self) -> None:
         await self.start()

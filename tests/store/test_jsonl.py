@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.core import records
 from mhub.core.records import Batch, SessionRecord, message
+from mhub.core.registry import entry_message
 from mhub.store.command import Progress, check, describe, export_to, import_from
 from mhub.store.contract import StoreError
 from mhub.store.jsonl import (
@@ -83,6 +85,9 @@ SUBSCRIPTIONS = st.builds(
 )
 
 
+KEYS = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1)
+
+
 @st.composite
 def contents(draw: st.DrawFn) -> Batch:
     """What a hub could have stored."""
@@ -96,6 +101,9 @@ def contents(draw: st.DrawFn) -> Batch:
         if each.sid in made.sessions:
             made.subscriptions[each.sid, each.name] = each
     made.retained = draw(st.dictionaries(st.text(), bodies(), max_size=4))
+    for key, value in draw(st.dictionaries(KEYS, st.text(), max_size=4)).items():
+        entry = entry_message(key, value, draw(st.integers(1, (1 << 62) - 1)))
+        made.retained[entry.topic] = records.message(entry, 0.0)
     made.notes = draw(st.dictionaries(st.text(), st.text(min_size=1), max_size=4))
     if not sids:
         return made
@@ -186,6 +194,8 @@ class RoundTripTests(JsonlCase):
                 notes={"n\0": "\0é"},
             )
         )
+        for entry in (entry_message("user/é", '{"x":1}', 1 << 61), entry_message("ban/a", "", 5)):
+            store.retained[entry.topic] = records.message(entry, 0.0)
         self.assertEqual(
             [json.loads(line) for line in self.exported(store).splitlines()],
             [
@@ -206,6 +216,13 @@ class RoundTripTests(JsonlCase):
                     "topic": "t",
                     "body": {"topic": "t", "qos": 1, "expires_at": 12.5, "payload": "x"},
                 },
+                {
+                    "kind": "registry",
+                    "key": "user/é",
+                    "hlc": "2305843009213693952",
+                    "value": '{"x":1}',
+                },
+                {"kind": "registry", "key": "ban/a", "hlc": "5"},
                 {"kind": "note", "name": "n\0", "text": "\0é"},
             ],
         )
@@ -325,7 +342,7 @@ class BadLineTests(JsonlCase):
             (
                 '"will": {"topic": "t", "payload": "", "payload_base64": ""}',
                 "will: unknown field 'payload'; expected topic, qos, retain, expiry_s, expiry_at,"
-                " expires_at, properties",
+                " expires_at, properties, owner",
             ),
             (
                 f'"will": {{"topic": "{65536 * "x"}"}}',
@@ -342,6 +359,14 @@ class BadLineTests(JsonlCase):
         self.assertBad(
             '{"kind": "note", "name": "a", "text": ""}', "2: text: expected text, found none"
         )
+        for key, hlc, text in (
+            ("", '"5"', "key: expected text, found none"),
+            ("a\\u0000", '"5"', "key: expected a key of the registry"),
+            ("a" * 70_000, '"5"', "key: expected a key of the registry"),
+            ("a", "5", "hlc: expected an integer as text"),
+            ("a", '"0"', "hlc: expected a version that is not 0"),
+        ):
+            self.assertBad(f'{{"kind": "registry", "key": "{key}", "hlc": {hlc}}}', f"2: {text}")
         for more in ("", ', "mid": 1, "body": {"topic": ""}'):
             self.assertBad(
                 f'{{"kind": "delivery", "sid": 1, "seq": 1{more}}}',
@@ -359,6 +384,11 @@ class BadLineTests(JsonlCase):
             ('{"kind": "message", "mid": 9, "body": {"topic": ""}}', "", "message 9"),
             ('{"kind": "retained", "topic": "a", "body": {"topic": ""}}', "", "retained a"),
             ('{"kind": "note", "name": "a", "text": "b"}', "", "note a"),
+            (
+                '{"kind": "registry", "key": "a", "hlc": "5"}',
+                '{"kind": "registry", "key": "a", "hlc": "6", "value": "1"}',
+                "retained \0registry/a",
+            ),
             (f'{own} "seq": 4}}', "", "delivery 1/4"),
             (f'{own} "seq": 4, "pid": 8}}', f'{own} "seq": 5, "pid": 8}}', "in flight 1/8"),
         ):

@@ -151,9 +151,9 @@ class House:
 
     def _add_user(self) -> None:
         """As an administrator does it; few rounds of hashing, since tests log in often."""
-        command = [sys.executable, "-m", "mhub", "scram-user", "scram-users", USER]
+        command = [sys.executable, "-m", "mhub", "user", "add", USER, "--file", "scram-users"]
         subprocess.run(
-            [*command, "--password-stdin", "--iterations", "4096"],
+            [*command, "--password-file", "-", "--iterations", "4096"],
             input=PASSWORD + "\n",
             stdout=subprocess.PIPE,
             text=True,

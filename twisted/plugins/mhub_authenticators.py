@@ -1,9 +1,5 @@
-"""The authenticators that come with mhub: the types of `[[auth]]`, and where each is."""
+"""The authenticators that come with mhub, for Twisted's search; `mhub.auth.plugins` lists them."""
 
-from mhub.auth.plugins import LazyPlugin
+from mhub.auth.plugins import OWN
 
-anonymous = LazyPlugin("anonymous", "mhub.auth.anonymous")
-certificate = LazyPlugin("certificate", "mhub.auth.certificate")
-password_file = LazyPlugin("password-file", "mhub.auth.password_file")
-redis = LazyPlugin("redis", "mhub.auth.redis")
-registry = LazyPlugin("registry", "mhub.auth.registry_source")
+globals().update({kind.replace("-", "_"): plugin for kind, plugin in OWN.items()})

@@ -194,6 +194,7 @@ class Target:
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
         hub.review(session)  # what it may do is decided by the rights of this node
+        hub.count(session)
         if session.sid:
             hub.require_journal().note(ARRIVING_NOTE + self.client_id, "")
             hub.require_journal().session(session)

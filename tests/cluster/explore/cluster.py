@@ -1,8 +1,8 @@
 """A cluster in which nothing happens by itself: enabled() lists what can, do() does it.
 
 Frames of one directed link keep their order; everything else may come in any order.  What no order
-can matter for happens at once: frames of the retained fill and of membership (INVISIBLE), reads by
-clients that acknowledge eagerly, a disk that a configuration makes eager.
+can matter for happens at once: frames of the retained fill, of the registry and of membership
+(INVISIBLE), reads by clients that acknowledge eagerly, a disk that a configuration makes eager.
 """
 
 from collections import deque
@@ -34,6 +34,12 @@ INVISIBLE = frozenset(
         frames.HAVE,
         frames.RETAINED,
         frames.FILLED,
+        frames.REGISTRY_DIGESTS,
+        frames.REGISTRY_HAVE,
+        frames.REGISTRY_ENTRIES,
+        frames.REGISTRY_FILLED,
+        frames.REGISTRY_TAKEN,
+        frames.REGISTRY_DROP,
     }
 )
 
