@@ -107,6 +107,14 @@ class ClusterSummary:
 
 
 @dataclass(frozen=True)
+class AccessStatus:
+    policy: str  # "registry", or the file that it is in
+    rows: int  # in force, with those that users and roles stand for
+    revision: str
+    problem: str  # why the file as it is now is not in force; "": it is
+
+
+@dataclass(frozen=True)
 class Status:
     version: str
     build: str
@@ -121,6 +129,7 @@ class Status:
     queues: QueueNumbers
     store: StoreStatus
     cluster: ClusterSummary | None
+    access: AccessStatus | None = None  # None: there are no rules
 
 
 @dataclass(frozen=True)

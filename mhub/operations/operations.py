@@ -100,6 +100,7 @@ class Operations:
                 behind=stats.store_behind,
             ),
             cluster=self._cluster_summary(),
+            access=self.access.status() if self.access is not None else None,
         )
 
     def _messages(self) -> MessageNumbers:

@@ -93,6 +93,12 @@ class StatusTests(BrokerCommandCase):
         self.ask("status", answers=({"cluster": cluster},))
         self.assertIn("plant, node a: ready, 1 of 2 other nodes up\n", self.out)
 
+    def test_access(self) -> None:
+        access = {"policy": "/etc/p.csv", "rows": 12, "revision": "1a-2b", "problem": "p.csv:3: x"}
+        self.ask("status", answers=({"access": access},))
+        self.assertIn("\naccess         12 rows from /etc/p.csv, revision 1a-2b\n", self.out)
+        self.assertIn("not as it is now: p.csv:3: x\n", self.out)
+
     def test_a_broker_of_another_version(self) -> None:
         """Keys that are missing are no reason to show nothing."""
         self.ask("status", answers=({"version": "9"},))
