@@ -7,7 +7,7 @@
     rule/ID           {"row": ["p", "role:device", "*", "publish", "devices/%u/#", "any", "allow"],
                        "note": ""}
     ban/KIND/VALUE    {"reason": "", "until": 0.0, "by": "", "created_at": 0.0}
-    lockout/KIND/VALUE  {"until": 0.0, "failures": 0, "times": 0}
+    lockout/KIND/VALUE  {"until": 0.0, "failures": 0, "times": 0}   `mhub.auth.guard` makes them
 
 Each is a JSON object.  Names and values are free text and may contain "/".  Every field is checked
 by the same reader, whether it comes from the registry or from somebody who changes it; text that is
@@ -19,10 +19,10 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from ipaddress import ip_network
 from typing import Any, Final, TypeVar
 
 from mhub.access.quota import LimitsError, Value, check_limits
+from mhub.auth.addresses import parse_network, show_network
 from mhub.auth.saslprep import saslprep
 from mhub.config.problems import nearest
 
@@ -39,6 +39,8 @@ MAX_NAME: Final = 256
 MAX_NOTE: Final = 1024
 
 BAN_KINDS: Final = ("user", "client", "address")
+LOGIN: Final = "login"
+"""The kind of a lock-out of a user at one address; its value is `ADDRESS NAME`."""
 
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ROLE: Final = re.compile(r"""[^\s,:'"()\[\]|&%*#+/]{1,128}""")
@@ -268,14 +270,15 @@ def ban_key(kind: str, value: str) -> str:
 
 def address(text: str) -> str:
     """An address or a network in the one form in which it is kept.  Raises ValueError."""
-    try:
-        network = ip_network(text.strip("[]"), strict=False)
-    except ValueError:
-        raise ValueError(
-            f'"{text[:60]}": expected an IP address or a network such as 192.0.2.0/24'
-        ) from None
-    whole = network.max_prefixlen
-    return str(network.network_address) if network.prefixlen == whole else str(network)
+    return show_network(parse_network(text[:60].strip("[]"), strict=False))
+
+
+def lockout_key(kind: str, value: str) -> str:
+    """Where the lock-out of a user, an address, or a user at an address is.  Raises ValueError."""
+    if kind == LOGIN:
+        host, _, name = value.partition(" ")
+        return f"{LOCKOUT}{kind}/{address(host)} {name}"
+    return LOCKOUT + ban_key(kind, value)[len(BAN) :]
 
 
 def split_key(key: str) -> tuple[str, str]:

@@ -12,6 +12,7 @@ from mhub.access.directory import user_rows
 from mhub.access.entries import (
     BAN,
     LOCKOUT,
+    LOGIN,
     RULE,
     USER,
     EntryError,
@@ -20,9 +21,17 @@ from mhub.access.entries import (
     user_name,
     write,
 )
-from mhub.access.results import Changed, Deleted, UserDetail, UserPage, UserSummary
+from mhub.access.results import (
+    Changed,
+    Deleted,
+    UserDetail,
+    UserPage,
+    UsersImported,
+    UserSummary,
+)
 from mhub.access.rows import RowError, user_subject
 from mhub.access.table import MOST, Table, allow, checked, page_limit, version_of
+from mhub.auth.hashes import HashError, check_form
 from mhub.auth.passwords import Busy
 from mhub.core.registry import Entry
 from mhub.operations.contract import BadArgument, NotThere, OperationError
@@ -72,8 +81,8 @@ class Users:
             rules=self._table.rules_about(subject),
             bans=tuple(
                 self._table.ban_summary(found)
-                for key in (f"{BAN}user/{name}", f"{LOCKOUT}user/{name}")
-                if (found := self._table.registry.get(key)) is not None
+                for found in (self._table.registry.get(f"{BAN}user/{name}"), *self._lockouts(name))
+                if found is not None
             ),
             revision=self._table.registry.revision,
         )
@@ -97,6 +106,30 @@ class Users:
             user = await self._with_password(user, password, iterations)
         # Made meanwhile by somebody else: then this one is refused.
         return await self._table.put(key, user, 0)
+
+    async def bring(self, hashes: Mapping[str, str], note: str = "") -> UsersImported:
+        """New users by name, with hashes that they had elsewhere: all of them, or none."""
+        values: dict[str, str | None] = {}
+        there = []
+        now = round(self._table.time_of_day(), 3)
+        for name, text in hashes.items():
+            if checked(user_name, name) != name:
+                raise BadArgument(f'the user "{name}": here, it is written {user_name(name)!r}')
+            key = USER + name
+            if self._table.registry.get(key) is not None:
+                there.append(name)
+                continue
+            try:
+                check_form(text)
+                user = changed(User(), key, {"password": text, "note": note, "created_at": now})
+            except (HashError, EntryError) as error:
+                raise BadArgument(f'the user "{name}": {error}') from None
+            values[key] = write(user)
+        if not values:
+            return UsersImported(self._table.registry.revision, (), tuple(there))
+        done = await self._table.change(values, dict.fromkeys(values, 0))
+        added = tuple(key[len(USER) :] for key in values)
+        return UsersImported(done.revision, added, tuple(there))
 
     async def update(self, name: str, values: Mapping[str, object], expected: str = "") -> Changed:
         """Other roles, tenant, attributes, limits, note; what is not given stays."""
@@ -128,9 +161,8 @@ class Users:
         values: dict[str, str | None] = {}
         if user.locked != locked:
             values[entry.key] = write(replace(user, locked=locked))
-        lockout = f"{LOCKOUT}user/{name}"
-        if not locked and self._table.registry.get(lockout) is not None:
-            values[lockout] = None
+        if not locked:
+            values.update((lockout.key, None) for lockout in self._lockouts(name))
         if not values:
             state = "is locked already" if locked else "is not locked"
             raise OperationError(f'the user "{name}" {state}')
@@ -144,10 +176,19 @@ class Users:
         values: dict[str, str | None] = {entry.key: None}
         values.update((rule.place, None) for rule in rules if rule.place.startswith(RULE))
         rule_count = len(values) - 1
-        if self._table.registry.get(f"{LOCKOUT}user/{name}") is not None:
-            values[f"{LOCKOUT}user/{name}"] = None
+        values.update((lockout.key, None) for lockout in self._lockouts(name))
         done = await self._table.change(values, {entry.key: entry.hlc})
         return Deleted(done.revision, rule_count)
+
+    def _lockouts(self, name: str) -> list[Entry]:
+        """After failed logins: everywhere, and at single addresses."""
+        registry = self._table.registry
+        found = registry.get(f"{LOCKOUT}user/{name}")
+        at = registry.items(f"{LOCKOUT}{LOGIN}/")
+        return [
+            *([found] if found is not None else []),
+            *(entry for entry in at if entry.key.partition(" ")[2] == name),
+        ]
 
     def _user(self, name: str) -> tuple[str, User, Entry]:
         entry = self._table.registry.get(USER + name)

@@ -150,7 +150,8 @@ class LoginGuard:
         ban = self.bans.find(principal, now)
         if ban is not None:
             return self._banned(ban)
-        if not self.lockouts or principal.is_verified():
+        # A certificate may prove who it is, and cannot be guessed: admitted() looks again.
+        if not self.lockouts or principal.certificate is not None:
             return None
         return self._locked_out(principal, self._origin(principal), principal.claimed_user, now)
 

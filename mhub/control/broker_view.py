@@ -32,6 +32,14 @@ def status_text(status: Facts) -> str:
             f"{_text(listener, 'name')}, {_text(listener, 'address')}:"
             f" {_count(listener, 'connections')}{f' of {most:.0f}' if most else ''} connected",
         )
+    for n, source in enumerate(status.get("authenticators") or ()):
+        _line(
+            lines,
+            "" if n else "authenticators",
+            f"{_text(source, 'name')}: {_text(source, 'state')}; {_count(source, 'accepted')}"
+            f" accepted, {_count(source, 'refused')} refused, {_count(source, 'passed_on')} passed"
+            f" on, {_count(source, 'errors')} errors",
+        )
     _line(
         lines,
         "connections",

@@ -66,6 +66,18 @@ class MessageNumbers:
 
 
 @dataclass(frozen=True)
+class AuthenticatorStatus:
+    """One of `[[auth]]`, and what it has said about clients."""
+
+    name: str
+    state: str  # "ok", or "failing: " and why
+    accepted: int
+    refused: int
+    passed_on: int  # to the next one: it did not know them
+    errors: int  # it could not tell
+
+
+@dataclass(frozen=True)
 class QueueNumbers:
     queued_bytes: int  # of all sessions
     max_queued_bytes: int  # 0: any number
@@ -110,6 +122,7 @@ class Status:
     state: str  # "starting", "running", "leaving", "stopping"
     uptime_s: float
     listeners: tuple[ListenerStatus, ...]
+    authenticators: tuple[AuthenticatorStatus, ...]
     connections: ConnectionNumbers
     sessions: SessionNumbers
     messages: MessageNumbers
@@ -204,6 +217,8 @@ class Surroundings(Protocol):
         """As in Status."""
 
     def listeners(self) -> list[ListenerStatus]: ...
+
+    def authenticators(self) -> list[AuthenticatorStatus]: ...
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         """What the store has, of one moment, as Store.pages(); None: there is no store."""

@@ -362,6 +362,55 @@ class BanTests(AccessCase):
         self.do(self.access.bans.remove("address", "::1"))
         self.assertEqual(self.access.bans.page().bans, ())
 
+    def test_mapped_addresses(self) -> None:
+        """A client that comes to an IPv6 socket is the one of IPv4."""
+        self.do(self.access.bans.add("address", "::ffff:192.0.2.1"))
+        self.do(self.access.bans.remove("address", "192.0.2.1"))
+
+    def test_lockouts_of_a_user_at_an_address(self) -> None:
+        lockout = json.dumps({"until": self.now + 60, "failures": 5, "times": 1})
+        keys = ["lockout/login/192.0.2.1 al ice", "lockout/login/2001:db8::/64 al ice"]
+        self.registry.change(dict.fromkeys([*keys, "lockout/login/192.0.2.1 bob"], lockout), 100.0)
+        (first, *_) = self.access.bans.page("login").bans
+        self.assertEqual((first.kind, first.value), ("login", "192.0.2.1 al ice"))
+        self.refused(self.access.bans.remove("login", "192.0.2.2 al ice"), NotThere)
+        self.refused(self.access.bans.add("login", "192.0.2.1 al ice"), BadArgument)
+        self.do(self.access.users.add("al ice", "x"))
+        self.assertEqual(len(self.access.users.show("al ice").bans), 2)
+        self.do(self.access.users.lock("al ice", False))
+        self.assertEqual(len(self.access.bans.page().bans), 1)
+        self.do(self.access.bans.remove("login", "192.0.2.1 bob"))
+        self.assertEqual(self.access.bans.page().bans, ())
+
+
+class ImportedUserTests(AccessCase):
+    HASH = "$7$101$c2FsdHNhbHRzYWx0$aGFzaGhhc2g="
+
+    def test_hashes_stay(self) -> None:
+        done = self.do(self.access.users.bring({"alice": self.HASH, "bob": self.HASH}, "old"))
+        self.assertEqual((done.added, done.there), (("alice", "bob"), ()))
+        entry = self.registry.get("user/alice")
+        assert entry is not None
+        kept = json.loads(entry.value)
+        self.assertEqual((kept["password"], kept["scram"]), (self.HASH, ""))
+        self.assertEqual((kept["note"], kept["created_at"]), ("old", self.now))
+
+    def test_users_that_are_there_stay(self) -> None:
+        self.do(self.access.users.add("alice", "secret"))
+        before = self.registry.get("user/alice")
+        done = self.do(self.access.users.bring({"alice": self.HASH, "bob": self.HASH}))
+        self.assertEqual((done.added, done.there), (("bob",), ("alice",)))
+        self.assertEqual(self.registry.get("user/alice").value, before.value)
+        done = self.do(self.access.users.bring({"alice": self.HASH}))
+        self.assertEqual((done.added, done.revision), ((), self.registry.revision))
+
+    def test_all_or_none(self) -> None:
+        for name, text in (("b\u00aa", self.HASH), ("", self.HASH), ("b", "plain"), ("b", "")):
+            wrong = {"alice": self.HASH, name: text}
+            said = self.refused(self.access.users.bring(wrong), BadArgument)
+            self.assertNotIn("plain", said)
+            self.assertIsNone(self.registry.get("user/alice"))
+
 
 class ExplainTests(AccessCase):
     def setUp(self) -> None:

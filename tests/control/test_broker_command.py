@@ -80,6 +80,7 @@ class StatusTests(BrokerCommandCase):
         for text in (
             ": running for 1h01m\n",
             "\nlisteners      mqtt, mqtt://127.0.0.1:1883: 1 connected\n",
+            "\nauthenticators registry: ok; 3 accepted, 2 refused, 1 passed on, 0 errors\n",
             "\nsessions       1; 1 connected, 1 at most; 0 expired, 0 taken over\n",
             "\nmessages       -/s in, -/s out (-B/s in, -B/s out)\n",
             "\nstore          memory: none\n",
@@ -115,7 +116,7 @@ class StatusTests(BrokerCommandCase):
 class ClientsTests(BrokerCommandCase):
     def test_table(self) -> None:
         client = self.world.client("pump-7")
-        client.connection.principal.prove("plant", "certificate")
+        client.connection.principal.user = "plant"
         client.connection.principal.address = "10.0.0.1:5000"
         client.session.principal.listener = "mqtt"
         self.world.client("a\x1b[2J" + "x" * 100, clean=False).lose()
