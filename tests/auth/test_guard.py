@@ -12,7 +12,7 @@ from mhub.config import parse
 from mhub.config.guard import GuardSettings
 from mhub.core import events
 from mhub.core.authentication import Claim, Later, Step, failure, proceed, success
-from mhub.core.principal import CERTIFICATE, Identity
+from mhub.core.principal import CERTIFICATE, Certificate, Identity
 from mhub.wire import reasons
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -480,13 +480,28 @@ class LockoutTests(Case):
                 self.assertEqual(self.reason(password=b"wrong"), reason)
         self.assertEqual(self.world.stats.authentication_failures, 0)
 
+    def with_certificate(self, step: Step) -> int:
+        """The answer to a client of whom TLS knows a certificate, if authentication says this."""
+        self.passwords.authenticate = lambda claim: step  # type: ignore[method-assign]
+        client = self.open()
+        client.connection.principal.certificate = Certificate("alice")
+        client.send(p.connect("c", 5, username="alice", password=b"?"))
+        return client.next("CONNACK").reason or 0
+
     def test_certificates_are_not_guessed(self) -> None:
         self.fail(3)
-        client = self.open()
-        client.connection.principal.prove("alice", CERTIFICATE)
-        self.hub.admission.authenticator = None
-        client.send(p.connect("c", 5, username="alice"))
-        self.assertEqual(client.next("CONNACK").reason, 0)
+        for number in range(7):
+            self.fail(1, f"user{number}")
+        self.assertEqual(len(self.table), 2)  # the address as well
+        self.assertEqual(self.with_certificate(success(Identity("alice", CERTIFICATE))), 0)
+
+    def test_a_certificate_is_no_way_around(self) -> None:
+        """Who has one, and logs in with a password, has the answer of all."""
+        self.fail(3)
+        locked = reasons.NOT_AUTHORIZED
+        wrong = failure("wrong", reasons.BAD_USER_OR_PASSWORD)
+        self.assertEqual(self.with_certificate(success(Identity("alice", "password"))), locked)
+        self.assertEqual(self.with_certificate(wrong), locked)
 
     def test_very_long_names(self) -> None:
         """They are counted for the address, and not kept."""
