@@ -166,6 +166,8 @@ class OfflineRights:
         wanted = settings.access
         self.directory = Directory(registry, lambda text: None)
         self.index: Index | None = None
+        self.policy = wanted.policy if wanted is not None else ""
+        self.problem = ""
         if wanted is None or not wanted.enabled:
             return
         file = PolicyFile(wanted.policy)

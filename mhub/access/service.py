@@ -82,13 +82,9 @@ class AccessService:
         self._members = Index()  # that one; without rules, it knows who has which roles
         self._quotas = Quotas()
         self._role_limits: dict[str, Mapping[str, Value]] = {}  # by subject
+        self.policy = self._wanted.policy if self._wanted is not None else ""
         self.problem = ""  # why the file is not in force as it is now
         self._look: Any = None
-
-    @property
-    def policy(self) -> str:
-        """Where the rules are; "": there are none."""
-        return self._wanted.policy if self._wanted is not None else ""
 
     def start(self) -> None:
         """The registry is complete: from now on, rules decide."""

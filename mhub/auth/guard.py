@@ -150,8 +150,9 @@ class LoginGuard:
         ban = self.bans.find(principal, now)
         if ban is not None:
             return self._banned(ban)
+        # A certificate may prove who it is, and cannot be guessed: admitted() looks again.
         if not self.lockouts or principal.certificate is not None:
-            return None  # if it has to prove itself by other means, the answer to that is the same
+            return None
         return self._locked_out(principal, self._origin(principal), principal.claimed_user, now)
 
     def failed(self, principal: Principal, user: str) -> Refusal | None:

@@ -154,7 +154,9 @@ def _list(calls: RegistryCalls, args: Namespace) -> None:
                 del row["note"]
         fits = bool(args.subject or args.topic)
         return rows(
-            found, ("subject", "topic", "note", "from"), "no rule fits" if fits else "no rules"
+            found,
+            ("subject", "topic", "condition", "note", "from"),
+            "no rule fits" if fits else "no rules",
         )
 
     show(args, page, text)

@@ -4,6 +4,8 @@ import json
 
 from twisted.internet.defer import Deferred
 
+from mhub.access.index import Index
+from mhub.core.principal import Principal
 from mhub.operations.contract import BadArgument, NotThere, OperationError
 from tests.access.facade import AccessCase
 
@@ -408,6 +410,78 @@ class ImportedUserTests(AccessCase):
             said = self.refused(self.access.users.bring(wrong), BadArgument)
             self.assertNotIn("plain", said)
             self.assertIsNone(self.registry.get("user/alice"))
+
+
+class ExplainTests(AccessCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.do(self.access.rules.change([DEVICE, READER]))
+        self.do(
+            self.access.users.add("alice", "", 0, {"roles": ["device"], "attributes": {"a": "b"}})
+        )
+        self.rights.index = Index()
+        self.rights.index.apply(self.directory.rows(), [])
+
+    def test_off(self) -> None:
+        self.assertEqual(self.access.status().rows, 3)
+        self.rights.index = None
+        self.assertIsNone(self.access.status())
+        text = str(self.assertRaises(OperationError, self.access.explain, "publish", "a", "alice"))
+        self.assertIn("access control is off", text)
+
+    def test_user(self) -> None:
+        found = self.access.explain("publish", "devices/d1/x", "alice", "d1")
+        self.assertTrue(found.explanation.allowed)
+        self.assertEqual(found.notes, ())
+        self.assertFalse(self.access.explain("publish", "x", "alice").explanation.allowed)
+
+    def test_client(self) -> None:
+        """Who it is at the broker; it stays as it is, whatever is supposed."""
+        principal = Principal("", "")
+        principal.user, principal.client_id, principal.roles = "bob", "d1", ("device",)
+        self.rights.clients["d1"] = principal
+        found = self.access.explain("publish", "devices/d1/x", client="d1").explanation
+        self.assertEqual((found.user, found.allowed), ("bob", True))
+        found = self.access.explain(
+            "subscribe", "devices/#", client="d1", roles=["reader"], tenant="t", common_name="n"
+        ).explanation
+        self.assertEqual((found.tenant, found.allowed), ("t", True))
+        self.assertEqual((principal.roles, principal.tenant), (("device",), ""))
+        self.assertRaises(NotThere, self.access.explain, "publish", "a", client="d2")
+
+    def test_counter_example(self) -> None:
+        found = self.access.explain("subscribe", "devices/#", "alice", "d1").explanation
+        self.assertFalse(found.allowed)
+        self.assertTrue(found.example.startswith("devices"))
+
+    def test_notes(self) -> None:
+        """What keeps a client out beside the rules."""
+        self.do(self.access.users.lock("alice", True))
+        self.do(self.access.bans.add("client", "d1", "noise"))
+        self.do(self.access.bans.add("user", "alice", until=self.now + 1))
+        notes = self.access.explain("connect", user="alice", client="d1").notes
+        self.assertEqual(
+            notes,
+            (
+                'the user "alice" is locked',
+                'the user "alice" is banned',
+                'the client "d1" is banned: noise',
+            ),
+        )
+        self.now += 2.0
+        self.assertEqual(len(self.access.explain("connect", user="alice").notes), 1)
+        (note,) = self.access.explain("connect", user="alcie").notes
+        self.assertIn('did you mean "alice"?', note)
+
+    def test_wrong(self) -> None:
+        for arguments in (
+            {"action": "publihs", "topic": "a", "user": "alice"},
+            {"action": "publish", "topic": "a/#", "user": "alice"},
+            {"action": "publish", "topic": "a"},
+            {"action": "publish", "topic": "a", "user": "alice", "qos": 3},
+            {"action": "publish", "topic": "a", "user": "alice", "attributes": {"a": 1}},
+        ):
+            self.assertRaises(BadArgument, self.access.explain, **arguments)
 
 
 class DurableTests(AccessCase):

@@ -109,8 +109,19 @@ class DelayTests(Case):
             if not client.outlet.reading:
                 break
         client.send(data[n + 1 :])  # as at the end of a connection, that is read all the same
-        self.assertEqual(self.heard(), 1)
+        self.assertEqual((self.heard(), self.limited(events.MESSAGES)), (1, 1))
         self.assertEqual(self.heard(2.5), 2)
+
+    def test_nothing_else_makes_it_go_on(self) -> None:
+        self.build(max_messages_per_s=1)
+        client = self.client()
+        client.send(numbered(10))
+        self.world.now += 0.9  # there are tokens, and no tick has shared them out
+        for _ in range(3):
+            self.world.hub.continue_later(client.connection)
+            self.world.turn()
+        self.assertEqual((self.heard(), self.limited(events.MESSAGES)), (1, 1))
+        self.assertFalse(client.outlet.reading)
 
     def test_bytes(self) -> None:
         self.build(max_bytes_per_s=1000)
@@ -192,6 +203,14 @@ class KeepaliveTests(Case):
         self.world.wait(8, 32)
         self.assertFalse(client.closed)
         self.assertEqual(self.heard(), 9)
+
+    def test_nor_if_its_next_message_may_pass_much_later(self) -> None:
+        self.build(max_messages_per_s=0.05)
+        client = self.client(keepalive=2)
+        client.send(numbered(2))
+        self.world.wait(18, 72)
+        self.assertFalse(client.closed)
+        self.assertEqual(self.heard(2.5), 2)
 
     def test_it_counts_again_when_it_is_read_from(self) -> None:
         self.build(max_messages_per_s=1)
@@ -520,6 +539,32 @@ class QuotaTests(Case):
         self.assertEqual(client.next("PUBACK").reason, reasons.IMPLEMENTATION_SPECIFIC)
         client.subscribe("x")
         self.assertEqual(client.subscribe("y").reasons, [reasons.QUOTA_EXCEEDED])
+
+    def test_the_bound_of_its_queue_changes_as_well(self) -> None:
+        self.build()
+        client = self.client("a", "alice")
+        client.subscribe("t", 1)
+        self.change("alice", max_queued_messages=3)
+        client.outlet.full = True
+        client.send(p.pingreq())
+        self.client("p").send(numbered(10, 1))
+        self.assertEqual(client.session.queued(), 3)
+
+    def test_authentication_again(self) -> None:
+        """With other roles come other limits."""
+        self.build()
+
+        class Exchange:
+            def step(self, data: bytes) -> Step | Later:
+                return success(Identity("alice", "m"))
+
+        self.world.hub.admission.methods["m"] = lambda claim: Exchange()
+        self.quotas["alice"] = Quota({"max_messages_per_s": 1.0})
+        client = self.world.client("c", 5, props=[(Prop.AUTH_METHOD, "m")])
+        self.assertIsNotNone(client.connection.meter)
+        self.quotas["alice"] = Quota({})
+        client.send(p.auth(reasons.REAUTHENTICATE, [(Prop.AUTH_METHOD, "m")]))
+        self.assertIsNone(client.connection.meter)
 
     def test_of_everybody_in_slices(self) -> None:
         self.build()
