@@ -130,7 +130,7 @@ class Chain:
                 busy = await self._pay(claim, member)
                 if busy is not None:
                     return busy
-                return failure(f"{member.name}: {answer.text}", answer.reason)
+                return _refused(f"{member.name}: {answer.text}", answer.reason, claim, [member])
             if answer.outcome == contract.CANNOT_TELL:
                 unsure = failure(f"{member.name}: {answer.text}", answer.reason)
                 if answer.reason == reasons.SERVER_BUSY or member.on_error == REFUSE:
@@ -145,7 +145,9 @@ class Chain:
         if busy is not None:
             return busy
         name = f"the user {claim.username!r}" if claim.username else "this client"
-        return failure(f"no authenticator accepts {name}", reasons.BAD_USER_OR_PASSWORD)
+        text = f"no authenticator accepts {name}"
+        members = [member for member, _ in questions]
+        return _refused(text, reasons.BAD_USER_OR_PASSWORD, claim, members)
 
     async def _ask(self, member: Member, question: Question, claim: Claim) -> Answer:
         try:
@@ -324,6 +326,21 @@ class _NotHere:
     def step(self, data: bytes) -> Step:
         text = "this authentication method is not for this listener"
         return failure(text, reasons.BAD_AUTHENTICATION_METHOD)
+
+
+def _refused(text: str, reason: int, claim: Claim, members: Iterable[Member]) -> Step:
+    """A login that failed, with whom the first of these takes the client for.
+
+    What decides nothing, as the user name where devices are known by their client ids, is not what
+    failures are counted by: it could be another one with each guess.
+    """
+    step = failure(text, reason)
+    for member in members:
+        name_of = getattr(member.source, "name_of", None)
+        step.user = name_of(claim) if name_of is not None else ""
+        if step.user:
+            break
+    return step
 
 
 def as_step(deciding: Coroutine[Any, Any, Step]) -> Step | Later:

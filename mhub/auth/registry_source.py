@@ -88,8 +88,11 @@ class RegistrySource:
         if users:
             self._changed()
 
+    def name_of(self, claim: Claim) -> str:
+        return entry_name(claim, self._by)
+
     def check(self, claim: Claim) -> Answer | Deferred[Answer]:
-        name = entry_name(claim, self._by)
+        name = self.name_of(claim)
         password = claim.password
         if not name or password is None:
             return not_mine()
