@@ -211,6 +211,8 @@ class Chain:
                 return failure(f"the user {user!r} is locked", reasons.NOT_AUTHORIZED)
             if not identity.tenant and not identity.attributes:
                 identity.tenant, identity.attributes = tenant_of(entry)
+        if not _is_text(identity):
+            return failure("something about the user that is no text", reasons.NOT_AUTHORIZED)
         if user:
             self._hub.stats.authentications += 1
         return success(identity, data)
@@ -326,6 +328,23 @@ class _NotHere:
     def step(self, data: bytes) -> Step:
         text = "this authentication method is not for this listener"
         return failure(text, reasons.BAD_AUTHENTICATION_METHOD)
+
+
+def _is_text(identity: Identity) -> bool:
+    """Whether all that is known of a user can be stored, and sent to other nodes, as UTF-8.
+
+    Half of a surrogate pair cannot, and JSON can have one: in a token, or from a server.
+    """
+    attributes = identity.attributes
+    try:
+        for text in (
+            *(identity.user, identity.tenant, *identity.roles, *identity.grants),
+            *(*attributes, *attributes.values()),
+        ):
+            text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _refused(text: str, reason: int, claim: Claim, members: Iterable[Member]) -> Step:

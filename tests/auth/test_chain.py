@@ -337,6 +337,25 @@ class UserTests(ChainCase):
         )
         self.assertEqual((second.identity.tenant, second.identity.attributes), ("other", {}))
 
+    def test_what_cannot_be_stored(self) -> None:
+        """JSON can write half a surrogate pair, which is no text: a session of that user would keep
+        the store from storing anything."""
+        half = "\ud800"
+        for name, value in (
+            ("user", half),
+            ("tenant", half),
+            ("roles", ("a", half)),
+            ("attributes", {"site": half}),
+            ("attributes", {half: "x"}),
+            ("grants", (f"publish, {half}, any, allow",)),
+        ):
+            self.world = World()
+            identity = Identity("alice", "test")
+            setattr(identity, name, value)
+            self.world.put(Says(yes(identity)))
+            step = self.world.ask("alice", b"x")
+            self.assertEqual((step.outcome, step.reason), (FAILURE, reasons.NOT_AUTHORIZED), name)
+
     def test_control_characters(self) -> None:
         """CR, LF and NUL in a name get neither to a source nor out of one."""
         for name in ("a\r\nX-User: admin", "a\nb", "a\0b", "\x7f", "a\x85b", "a\u2028b"):
