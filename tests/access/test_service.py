@@ -209,6 +209,22 @@ class RegistryTests(ServiceCase):
         self.assertTrue(client.closed)
         self.flushLoggedErrors()
 
+    def test_entries_that_are_out_of_all_bounds(self) -> None:
+        """They come with others, as at the start, and must not hide these: a deny, for example."""
+        self.service()
+        self.change(
+            {
+                "role/deep": "[" * 100_000,
+                "rule/a": '{"row": ' + "[" * 100_000,
+                "user/alice": '{"created_at": ' + "9" * 400 + "}",
+                "user/bob": write(User(roles=("device",))),
+            }
+        )
+        self.rules(CONNECT, DEVICE)
+        client = self.client("bob")
+        self.assertTrue(self.may_publish(client, "devices/d1/x"))
+        self.flushLoggedErrors()
+
     def test_strict_or_receive(self) -> None:
         self.rules(CONNECT, DEVICE)
         self.user("alice", roles=("device",))
