@@ -17,6 +17,7 @@ if nobody waits for it any more.
 
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Sequence
+from copy import copy
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -201,7 +202,14 @@ class Chain:
 
     # What holds whoever said yes
 
-    def admit(self, identity: Identity, data: bytes = b"") -> Step:
+    def admit(self, given: Identity, data: bytes = b"") -> Step:
+        step = self._judge(given, data)
+        if step.outcome == SUCCESS and given.user:
+            self._hub.stats.authentications += 1
+        return step
+
+    def _judge(self, given: Identity, data: bytes) -> Step:
+        identity = copy(given)  # what the registry says may be another thing the next time
         user = identity.user
         if not is_plain(user):
             return failure("a user name with control characters", reasons.NOT_AUTHORIZED)
@@ -213,9 +221,9 @@ class Chain:
                 identity.tenant, identity.attributes = tenant_of(entry)
         if not _is_text(identity):
             return failure("something about the user that is no text", reasons.NOT_AUTHORIZED)
-        if user:
-            self._hub.stats.authentications += 1
-        return success(identity, data)
+        step = success(identity, data)
+        step.again = lambda: self._judge(given, data)
+        return step
 
 
 class _TokenMethod:

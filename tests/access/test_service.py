@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.task import Clock
@@ -14,10 +15,12 @@ from mhub.access.rules import DEFAULT_POLICY
 from mhub.access.service import AccessService, only_registry, seed
 from mhub.config.access import AccessSettings
 from mhub.config.auth import SourceSettings
-from mhub.core.authentication import Claim, Step, success
+from mhub.core.authentication import Claim, Later, Step, success
 from mhub.core.principal import Identity
 from mhub.core.registry import entry_of
+from mhub.wire.reasons import NOT_AUTHORIZED
 from tests.core.world import Client, World
+from tests.helpers import packets as p
 
 CONNECT = "p, role:everyone, *, connect, #, any, allow"
 DEVICE = "p, role:device, *, publish|subscribe|receive, devices/%c/#, any, allow"
@@ -225,6 +228,20 @@ class RegistryTests(ServiceCase):
         self.assertTrue(self.may_publish(client, "devices/d1/x"))
         self.flushLoggedErrors()
 
+    def test_a_user_who_is_deleted_while_its_answer_is_on_its_way(self) -> None:
+        """The authenticator has said yes, and the connection has not come to that yet."""
+        self.rules(CONNECT)
+        self.service()
+        self.user("bob")
+        later = Later()
+        self.hub.admission.authenticator = SimpleNamespace(authenticate=lambda claim: later)
+        client = self.world.open(5)
+        client.send(p.connect("c", 5, username="bob", password=b"x"))
+        later.give(success(Identity("bob", "password")))
+        self.registry.change({"user/bob": None}, self.world.now)
+        self.world.settle()
+        self.assertEqual(client.next("CONNACK").reason, NOT_AUTHORIZED)
+
     def test_strict_or_receive(self) -> None:
         self.rules(CONNECT, DEVICE)
         self.user("alice", roles=("device",))
@@ -271,6 +288,7 @@ class LimitTests(ServiceCase):
         """What the user has counts; else the most generous of its roles; else the listener's."""
         self.service(enabled=False)
         self.user("alice", roles=("a", "b"))
+        self.user("bob")
         client, other = self.client("alice"), self.client("bob", "d2")
         usual = client.connection.limits.max_subscriptions
         self.change(

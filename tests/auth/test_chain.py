@@ -337,6 +337,24 @@ class UserTests(ChainCase):
         )
         self.assertEqual((second.identity.tenant, second.identity.attributes), ("other", {}))
 
+    def test_what_changes_before_the_answer_takes_effect(self) -> None:
+        """An answer that comes later is looked at again in the turn in which it is acted on."""
+        waiting: Deferred[Answer] = Deferred()
+        self.world.put(Says(waiting))
+        self.world.registry.put("user/alice", {"tenant": "plant"})
+        later = self.world.connect("alice", b"x")
+        assert isinstance(later, Later)
+        waiting.callback(yes(Identity("alice", "test")))
+        step = later.step
+        assert step is not None and step.again is not None
+        self.world.registry.put("user/alice", {"tenant": "other"})
+        step = step.again()
+        assert step.identity is not None
+        self.assertEqual(step.identity.tenant, "other")
+        self.world.registry.put("user/alice", {"locked": True})
+        assert step.again is not None
+        self.assertRefused(step.again(), reasons.NOT_AUTHORIZED)
+
     def test_what_cannot_be_stored(self) -> None:
         """JSON can write half a surrogate pair, which is no text: a session of that user would keep
         the store from storing anything."""
