@@ -332,6 +332,18 @@ class MariaTests(MariaCase, UserSuite, GoAuthSuite, TestCase):
         " AND test_acl.test_user_id = test_user.id AND (rw = ? or rw = 3)",
     }
 
+    async def test_names_are_compared_as_the_manual_says(self) -> None:
+        """Else each spelling would be another user, to whom no rule and no ban applies."""
+        others = ("ALICE", "alicé", "alice ")
+        for name in others:  # what the manual warns of
+            self.assertEqual((await self.ask(username=name)).outcome, YES, name)
+        exact = "select password_hash from users where name = :username and binary name = :username"
+        source = self.make(query=exact)
+        for name in others:
+            answer = await ask(source, make_claim(username=name))
+            self.assertEqual(answer.outcome, NOT_MINE, (name, answer.text))
+        self.assertEqual((await ask(source, make_claim())).outcome, YES)
+
     async def test_parameters_are_bound_whatever_a_backslash_means(self) -> None:
         self.server.run("set global sql_mode = 'NO_BACKSLASH_ESCAPES'")
         try:
