@@ -267,10 +267,12 @@ def ban_key(kind: str, value: str) -> str:
         raise ValueError(f'"{kind}" cannot be banned; {hint}')
     if not value:
         raise ValueError(f"the {kind} is empty")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"the {kind} is no text") from None
     if kind == "address":
         value = address(value)
-    elif kind == "user":
-        value = user_name(value)
     return f"{BAN}{kind}/{value}"
 
 
