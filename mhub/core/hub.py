@@ -700,7 +700,8 @@ class Hub:
         message = will.message
         if self.may_leave_will(session.principal, message):
             self.stats.publish_denied += 1  # it could be left, and its client may not any more
-            session.tell_denied(events.WILL, message.topic, "it is not published")
+            text = "it is not published"
+            session.tell_denied(events.WILL, message.topic, text, message.qos, message.retain)
             return
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
