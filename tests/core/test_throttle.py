@@ -577,7 +577,23 @@ class QuotaTests(Case):
         for n in range(20):
             self.quotas[f"u{n}"] = Quota({"max_messages_per_s": 1.0})
         self.world.hub.quotas_changed(None)
-        self.assertTrue(self.world.hub.unreviewed)
         self.world.wait(0.25)
         self.assertNotIn(None, [client.connection.meter for client in clients])
-        self.assertEqual(self.world.hub.unreviewed, [])
+        self.assertEqual(self.world.hub.quota_reviews, [])
+
+    def test_while_others_change(self) -> None:
+        """A walk that is under way comes to its end, however often there is another change."""
+        self.build()
+        self.world.hub.sessions_per_tick = 3
+        clients = [self.client(f"c{n}", f"u{n}") for n in range(20)]
+        for n in range(20):
+            self.quotas[f"u{n}"] = Quota({"max_messages_per_s": 1.0})
+            self.world.hub.quotas_changed({f"u{n}"})
+            if n % 3 == 0:
+                self.world.wait(0.25)
+        ticks = 0
+        while self.world.hub.quota_reviews:
+            self.world.wait(0.25)
+            ticks += 1
+        self.assertLess(ticks, 30)
+        self.assertNotIn(None, [client.connection.meter for client in clients])
