@@ -48,7 +48,7 @@ from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
-from mhub.operations.contract import ListenerStatus, Say
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
 from mhub.operations.operations import Operations
 from mhub.process import descriptors, threads
 from mhub.process.reload import reread
@@ -154,7 +154,6 @@ class Broker(MultiService):
             settings.access,
             self.hub,
             reactor,
-            time.monotonic,
             self.settle,
             only_registry(settings.auth),
         )
@@ -380,6 +379,9 @@ class Broker(MultiService):
 
     def listeners(self) -> list[ListenerStatus]:
         return self.net.listeners()
+
+    def authenticators(self) -> list[AuthenticatorStatus]:
+        return self.chain.status() if self.chain is not None else []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:

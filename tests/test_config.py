@@ -11,6 +11,7 @@ from twisted.trial.unittest import TestCase
 
 from mhub.auth.plugins import OWN
 from mhub.config import ClusterSettings, ConfigError, Settings, load, parse
+from mhub.config.changes import changes
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.lines import line_numbers
 from mhub.config.load import STORE_KEYS, TOP
@@ -1202,6 +1203,7 @@ class AuthTests(ConfigCase):
             [[listeners]]
             name = "b"
             port = 2
+            proxy_protocol = true
             [[auth]]
             type = "certificate"
             identity = "uri"
@@ -1235,7 +1237,7 @@ class AuthTests(ConfigCase):
             '3: auth[0].identity: unknown key; did you mean "identify_by"?',
         )
         self.assertProblem(
-            '[[auth]]\ntype = "certificate"\nidentity = "dn"',
+            '[[auth]]\ntype = "certificate"\nidentity = "dn"\n[[listeners]]\nproxy_protocol = true',
             '3: auth[0].identity: expected one of "cn", "subject", "dns", "uri", "email",'
             ' found "dn" (did you mean "dns"?)',
         )
@@ -1251,6 +1253,21 @@ class AuthTests(ConfigCase):
             '[auth.scram]\nusers_file = "x"',
             " auth: expected a list of tables, each headed [[auth]], found a table",
         )
+
+    def test_certificates_that_nobody_asks_for(self) -> None:
+        (problem,) = self.problems('[[auth]]\ntype = "certificate"')
+        self.assertIn("1: auth[0]: its listeners ask nobody for a certificate", problem)
+
+    def test_changes(self) -> None:
+        """A reload names what needs a restart."""
+        text = '[[auth]]\ntype = "registry"\non_error = "{}"\nidentify_by = "{}"\n'
+        one = self.settings(text.format("refuse", "username"))
+        self.assertEqual(changes(one, self.settings(text.format("refuse", "username"))), [])
+        self.assertEqual(
+            changes(one, self.settings(text.format("next", "both"))),
+            ["auth[0].on_error", "auth[0].identify_by"],
+        )
+        self.assertIn("auth", changes(one, self.settings("")))
 
     def test_password_file(self) -> None:
         """What is wrong with it is an error of the configuration, with the line of the file."""

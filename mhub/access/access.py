@@ -26,7 +26,7 @@ from mhub.access.table import Table, checked
 from mhub.access.users import Secrets, Users
 from mhub.core.principal import Certificate, Identity, Principal
 from mhub.core.registry import Registry
-from mhub.operations.contract import BadArgument, OperationError
+from mhub.operations.contract import AccessStatus, BadArgument, OperationError
 
 
 class Rights(Protocol):
@@ -34,6 +34,8 @@ class Rights(Protocol):
 
     directory: Directory
     index: Index | None  # None: access control is off
+    policy: str  # where the rules are
+    problem: str  # why they are not what is written there
 
     def principal(self, client_id: str) -> Principal:
         """Who a client of this broker is, connected or not.  Raises NotThere."""
@@ -56,6 +58,14 @@ class Access:
         self.roles = Roles(self._table)
         self.rules = Rules(self._table)
         self.bans = Bans(self._table)
+
+    def status(self) -> AccessStatus | None:
+        """What is in force; None: nothing is."""
+        index = self._rights.index
+        if index is None:
+            return None
+        rights = self._rights
+        return AccessStatus(rights.policy, len(index.rows), index.revision, rights.problem)
 
     def explain(
         self,

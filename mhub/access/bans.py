@@ -1,6 +1,16 @@
 """Bans of users, client ids and addresses, and what the broker has locked out itself."""
 
-from mhub.access.entries import BAN, LOCKOUT, Ban, EntryError, ban_key, changed, split_key
+from mhub.access.entries import (
+    BAN,
+    LOCKOUT,
+    LOGIN,
+    Ban,
+    EntryError,
+    ban_key,
+    changed,
+    lockout_key,
+    split_key,
+)
 from mhub.access.results import BanPage, Changed
 from mhub.access.table import MOST, Table, checked, page_limit
 from mhub.operations.contract import BadArgument, NotThere
@@ -12,14 +22,19 @@ class Bans:
 
     def page(self, kind: str = "", after: str = "", limit: int = MOST) -> BanPage:
         """Bans, and users and addresses that are locked out after failed logins."""
-        found = [
-            self._table.ban_summary(entry)
+        registry = self._table.registry
+        keys = [
+            key
             for prefix in (BAN, LOCKOUT)
-            for entry in self._table.registry.items(prefix)
-            if entry.key > after and (not kind or split_key(entry.key)[0] == kind)
+            for key in registry.keys(prefix, after)
+            if not kind or split_key(key)[0] == kind
         ]
-        page = found[: page_limit(limit)]
-        return BanPage(tuple(page), len(found) - len(page), self._table.registry.revision)
+        page = [
+            self._table.ban_summary(entry)
+            for key in keys[: page_limit(limit)]
+            if (entry := registry.get(key)) is not None
+        ]
+        return BanPage(tuple(page), len(keys) - len(page), registry.revision)
 
     async def add(
         self,
@@ -46,9 +61,10 @@ class Bans:
         return await self._table.put(key, ban, entry.hlc if entry is not None else 0)
 
     async def remove(self, kind: str, value: str) -> Changed:
-        """A ban and a lock-out, whichever there is."""
-        key = checked(lambda _: ban_key(kind, value), "")
-        keys = (key, LOCKOUT + key[len(BAN) :])
+        """A ban and a lock-out, whichever there is; LOGIN: a user at an address, `ADDRESS NAME`."""
+        keys = [checked(lambda _: lockout_key(kind, value), "")]
+        if kind != LOGIN:
+            keys.append(checked(lambda _: ban_key(kind, value), ""))
         found = [entry for each in keys if (entry := self._table.registry.get(each)) is not None]
         if not found:
             raise NotThere(

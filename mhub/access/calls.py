@@ -26,6 +26,7 @@ CALLS: Final[dict[str, Call]] = {
     "user-add": Call(
         "users.add", {"name": str, "password": "", "iterations": 0, "values": {}}, True
     ),
+    "users-import": Call("users.bring", {"hashes": dict, "note": ""}, True),
     "user-set": Call("users.update", {"name": str, "values": dict, "expected": ""}, True),
     "user-passwd": Call(
         "users.passwd", {"name": str, "password": str, "iterations": 0, "expected": ""}, True

@@ -118,7 +118,7 @@ class OfflineHub:
         restore(self.hub, registry_of(contents), lambda _: self._settings.limits)
         wanted = self._settings.access
         if wanted is not None and wanted.enabled and wanted.policy == REGISTRY:
-            seed(self.hub.registry, time.monotonic())
+            seed(self.hub.registry)
         self.access = Access(
             self.hub.registry,
             OfflineRights(self._settings, self.hub.registry),
@@ -166,6 +166,8 @@ class OfflineRights:
         wanted = settings.access
         self.directory = Directory(registry, lambda text: None)
         self.index: Index | None = None
+        self.policy = wanted.policy if wanted is not None else ""
+        self.problem = ""
         if wanted is None or not wanted.enabled:
             return
         file = PolicyFile(wanted.policy)

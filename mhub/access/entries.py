@@ -7,7 +7,7 @@
     rule/ID           {"row": ["p", "role:device", "*", "publish", "devices/%u/#", "any", "allow"],
                        "note": ""}
     ban/KIND/VALUE    {"reason": "", "until": 0.0, "by": "", "created_at": 0.0}
-    lockout/KIND/VALUE  {"until": 0.0, "failures": 0, "times": 0}
+    lockout/KIND/VALUE  {"until": 0.0, "failures": 0, "times": 0}   `mhub.auth.guard` makes them
 
 Each is a JSON object.  Names and values are free text and may contain "/".  Every field is checked
 by the same reader, whether it comes from the registry or from somebody who changes it; text that is
@@ -19,10 +19,10 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from ipaddress import ip_network
 from typing import Any, Final, TypeVar
 
 from mhub.access.quota import LimitsError, Value, check_limits
+from mhub.auth.addresses import parse_network, show_network
 from mhub.auth.saslprep import saslprep
 from mhub.config.problems import nearest
 
@@ -39,6 +39,8 @@ MAX_NAME: Final = 256
 MAX_NOTE: Final = 1024
 
 BAN_KINDS: Final = ("user", "client", "address")
+LOGIN: Final = "login"
+"""The kind of a lock-out of a user at one address; its value is `ADDRESS NAME`."""
 
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ROLE: Final = re.compile(r"""[^\s,:'"()\[\]|&%*#+/]{1,128}""")
@@ -202,6 +204,11 @@ class Lockout:
 
 Record = TypeVar("Record", User, Role, Rule, Ban, Lockout)
 
+_READERS: Final[dict[Any, dict[str, Callable[[object], Any]]]] = {
+    cls: {each.name: each.metadata["read"] for each in fields(cls)}
+    for cls in (User, Role, Rule, Ban, Lockout)
+}
+
 
 def read(cls: type[Record], key: str, text: str) -> Record:
     """The entry of a key.  Raises EntryError."""
@@ -211,26 +218,34 @@ def read(cls: type[Record], key: str, text: str) -> Record:
         values = None
     if not isinstance(values, dict):
         raise EntryError(f"{key}: expected a JSON object")
-    known = {each.name: values[each.name] for each in fields(cls) if each.name in values}
-    return changed(cls(), key, known)
+    # What is empty is the default; there may be 100,000 users, and most have little.
+    given = {name: values[name] for name in _READERS[cls] if values.get(name)}
+    return cls(**_checked(key, _READERS[cls], given))
 
 
 def changed(record: Record, key: str, values: Mapping[str, object]) -> Record:
     """The same entry with other values.  Raises EntryError for a field that is wrong or unknown."""
-    readers = {each.name: each.metadata["read"] for each in fields(record)}
-    checked = {}
-    for name, value in values.items():
+    readers = _READERS[type(record)]
+    for name in values:
         if name not in readers:
             near = nearest(name, readers)
             hint = f'did you mean "{near}"?' if near else "expected one of " + ", ".join(readers)
             raise EntryError(f'{key}: there is no "{name}"; {hint}')
+    return replace(record, **_checked(key, readers, values))
+
+
+def _checked(
+    key: str, readers: Mapping[str, Callable[[object], Any]], values: Mapping[str, object]
+) -> dict[str, Any]:
+    checked = {}
+    for name, value in values.items():
         try:
             checked[name] = readers[name](value)
         except LimitsError as error:  # which names the field
             raise EntryError(f"{key}: {error}") from None
         except ValueError as error:
             raise EntryError(f"{key}: {name}: {error}") from None
-    return replace(record, **checked)
+    return checked
 
 
 def write(record: User | Role | Rule | Ban | Lockout) -> str:
@@ -255,14 +270,15 @@ def ban_key(kind: str, value: str) -> str:
 
 def address(text: str) -> str:
     """An address or a network in the one form in which it is kept.  Raises ValueError."""
-    try:
-        network = ip_network(text.strip("[]"), strict=False)
-    except ValueError:
-        raise ValueError(
-            f'"{text[:60]}": expected an IP address or a network such as 192.0.2.0/24'
-        ) from None
-    whole = network.max_prefixlen
-    return str(network.network_address) if network.prefixlen == whole else str(network)
+    return show_network(parse_network(text[:60].strip("[]"), strict=False))
+
+
+def lockout_key(kind: str, value: str) -> str:
+    """Where the lock-out of a user, an address, or a user at an address is.  Raises ValueError."""
+    if kind == LOGIN:
+        host, _, name = value.partition(" ")
+        return f"{LOCKOUT}{kind}/{address(host)} {name}"
+    return LOCKOUT + ban_key(kind, value)[len(BAN) :]
 
 
 def split_key(key: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ What mhub does differently on purpose, and warns of: a user name that nobody has
 a client id or user name with a slash fits no placeholder.
 """
 
+from pathlib import Path
 from typing import Final
 
 from mhub.access.policy import PolicyError
@@ -100,6 +101,25 @@ def import_mosquitto(
         raise PolicyError(errors)
     _check_users(imported, passwords is not None)
     return imported
+
+
+def read_files(acl: str, passwords: str = "") -> Imported:
+    """The same from the names of files.  PolicyError, also for a file that cannot be read."""
+    errors: list[RowError] = []
+    texts = [_read_file(path, errors) for path in (acl, passwords) if path]
+    if errors:
+        raise PolicyError(errors)
+    return import_mosquitto(texts[0], acl, texts[1] if passwords else None, passwords)
+
+
+def _read_file(path: str, errors: list[RowError]) -> str:
+    try:
+        return Path(path).read_text("utf-8")
+    except OSError as error:
+        errors.append(RowError(path, f"cannot be read: {error.strerror}"))
+    except UnicodeDecodeError as error:
+        errors.append(RowError(path, f"is not UTF-8: see byte {error.start}"))
+    return ""
 
 
 # Rules

@@ -35,6 +35,15 @@ class UserSummary:
 
 
 @dataclass(frozen=True)
+class UsersImported:
+    """Users with the hashes that they had elsewhere; the change is durable."""
+
+    revision: str
+    added: tuple[str, ...]
+    there: tuple[str, ...]  # those that were there already, and stay as they are
+
+
+@dataclass(frozen=True)
 class UserPage:
     users: tuple[UserSummary, ...]  # by name
     left: int  # how many more are wanted and come behind these

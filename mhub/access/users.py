@@ -12,6 +12,7 @@ from mhub.access.directory import user_rows
 from mhub.access.entries import (
     BAN,
     LOCKOUT,
+    LOGIN,
     RULE,
     USER,
     EntryError,
@@ -20,9 +21,17 @@ from mhub.access.entries import (
     user_name,
     write,
 )
-from mhub.access.results import Changed, Deleted, UserDetail, UserPage, UserSummary
+from mhub.access.results import (
+    Changed,
+    Deleted,
+    UserDetail,
+    UserPage,
+    UsersImported,
+    UserSummary,
+)
 from mhub.access.rows import RowError, user_subject
 from mhub.access.table import MOST, Table, allow, checked, page_limit, version_of
+from mhub.auth.hashes import HashError, check_form
 from mhub.auth.passwords import Busy
 from mhub.core.registry import Entry
 from mhub.operations.contract import BadArgument, NotThere, OperationError
@@ -50,15 +59,18 @@ class Users:
 
     def page(self, match: str = "", role: str = "", after: str = "", limit: int = MOST) -> UserPage:
         """Those whose name fits a pattern with * and ?, and who were given the role."""
-        found = []
-        for entry in self._table.registry.items(USER):
-            name = entry.key[len(USER) :]
-            if name > after and (not match or fnmatchcase(name, match)):
-                user = self._table.readable(User, entry)
-                if not role or role in user.roles:
-                    found.append(_user_summary(name, user, entry))
-        page = found[: page_limit(limit)]
-        return UserPage(tuple(page), len(found) - len(page), self._table.registry.revision)
+        registry = self._table.registry
+        if role:
+            names = [name for name in self._table.directory.users_with(role) if name > after]
+        else:
+            names = [key[len(USER) :] for key in registry.keys(USER, USER + after)]
+        if match:
+            names = [name for name in names if fnmatchcase(name, match)]
+        page = []
+        for name in names[: page_limit(limit)]:
+            _, user, entry = self._user(name)
+            page.append(_user_summary(name, user, entry))
+        return UserPage(tuple(page), len(names) - len(page), registry.revision)
 
     def show(self, name: str) -> UserDetail:
         name, user, entry = self._user(name)
@@ -69,8 +81,8 @@ class Users:
             rules=self._table.rules_about(subject),
             bans=tuple(
                 self._table.ban_summary(found)
-                for key in (f"{BAN}user/{name}", f"{LOCKOUT}user/{name}")
-                if (found := self._table.registry.get(key)) is not None
+                for found in (self._table.registry.get(f"{BAN}user/{name}"), *self._lockouts(name))
+                if found is not None
             ),
             revision=self._table.registry.revision,
         )
@@ -94,6 +106,30 @@ class Users:
             user = await self._with_password(user, password, iterations)
         # Made meanwhile by somebody else: then this one is refused.
         return await self._table.put(key, user, 0)
+
+    async def bring(self, hashes: Mapping[str, str], note: str = "") -> UsersImported:
+        """New users by name, with hashes that they had elsewhere: all of them, or none."""
+        values: dict[str, str | None] = {}
+        there = []
+        now = round(self._table.time_of_day(), 3)
+        for name, text in hashes.items():
+            if checked(user_name, name) != name:
+                raise BadArgument(f'the user "{name}": here, it is written {user_name(name)!r}')
+            key = USER + name
+            if self._table.registry.get(key) is not None:
+                there.append(name)
+                continue
+            try:
+                check_form(text)
+                user = changed(User(), key, {"password": text, "note": note, "created_at": now})
+            except (HashError, EntryError) as error:
+                raise BadArgument(f'the user "{name}": {error}') from None
+            values[key] = write(user)
+        if not values:
+            return UsersImported(self._table.registry.revision, (), tuple(there))
+        done = await self._table.change(values, dict.fromkeys(values, 0))
+        added = tuple(key[len(USER) :] for key in values)
+        return UsersImported(done.revision, added, tuple(there))
 
     async def update(self, name: str, values: Mapping[str, object], expected: str = "") -> Changed:
         """Other roles, tenant, attributes, limits, note; what is not given stays."""
@@ -125,9 +161,8 @@ class Users:
         values: dict[str, str | None] = {}
         if user.locked != locked:
             values[entry.key] = write(replace(user, locked=locked))
-        lockout = f"{LOCKOUT}user/{name}"
-        if not locked and self._table.registry.get(lockout) is not None:
-            values[lockout] = None
+        if not locked:
+            values.update((lockout.key, None) for lockout in self._lockouts(name))
         if not values:
             state = "is locked already" if locked else "is not locked"
             raise OperationError(f'the user "{name}" {state}')
@@ -141,14 +176,25 @@ class Users:
         values: dict[str, str | None] = {entry.key: None}
         values.update((rule.place, None) for rule in rules if rule.place.startswith(RULE))
         rule_count = len(values) - 1
-        if self._table.registry.get(f"{LOCKOUT}user/{name}") is not None:
-            values[f"{LOCKOUT}user/{name}"] = None
+        values.update((lockout.key, None) for lockout in self._lockouts(name))
         done = await self._table.change(values, {entry.key: entry.hlc})
         return Deleted(done.revision, rule_count)
 
+    def _lockouts(self, name: str) -> list[Entry]:
+        """After failed logins: everywhere, and at single addresses."""
+        registry = self._table.registry
+        found = registry.get(f"{LOCKOUT}user/{name}")
+        at = registry.items(f"{LOCKOUT}{LOGIN}/")
+        return [
+            *([found] if found is not None else []),
+            *(entry for entry in at if entry.key.partition(" ")[2] == name),
+        ]
+
     def _user(self, name: str) -> tuple[str, User, Entry]:
-        name = checked(user_name, name)
         entry = self._table.registry.get(USER + name)
+        if entry is None:
+            name = checked(user_name, name)
+            entry = self._table.registry.get(USER + name)
         if entry is None:
             raise NotThere(f'there is no user "{name}"' + self._table.meant(name, USER))
         return name, self._table.readable(User, entry), entry

@@ -12,7 +12,6 @@ from mhub.auth.addresses import (
     host_of,
     parse_address,
     parse_network,
-    show_network,
 )
 from mhub.core.principal import Principal
 
@@ -22,24 +21,9 @@ CLIENT: Final = "client"
 ADDRESS: Final = "address"
 KINDS: Final = (USER, CLIENT, ADDRESS)
 
-MAX_REASON: Final = 1000
-
-
-def ban_key(kind: str, value: str) -> str:
-    """The key of a ban; addresses and networks have one form.  Raises ValueError."""
-    if kind not in KINDS:
-        raise ValueError(f'a ban is of a {", ".join(KINDS)}; "{kind}" is none of these')
-    if kind == ADDRESS:
-        value = show_network(parse_network(value))
-    if not value or "\0" in value:
-        raise ValueError(f"a ban needs the {kind} that it is for")
-    return f"{PREFIX}{kind}/{value}"
-
 
 def ban_value(reason: str, until: float, by: str, created_at: float) -> str:
-    """A ban as the registry keeps it."""
-    if len(reason) > MAX_REASON:
-        raise ValueError(f"the reason is longer than {MAX_REASON} characters")
+    """A ban as the registry keeps it; those of operators `mhub.access` makes."""
     fields = {"reason": reason, "until": until, "by": by, "created_at": created_at}
     return json.dumps(fields, ensure_ascii=False)
 

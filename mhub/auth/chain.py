@@ -30,6 +30,7 @@ from mhub.auth.scram import METHOD, ScramExchange
 from mhub.auth.users import ITERATIONS, KEY_SIZE, SALT_SIZE, Verifier
 from mhub.core.authentication import SUCCESS, Claim, Exchange, Later, Step, failure, success
 from mhub.core.principal import Identity
+from mhub.operations.contract import AuthenticatorStatus
 from mhub.wire import reasons
 
 REFUSE: Final = "refuse"
@@ -51,6 +52,7 @@ class Member:
             (contract.YES, contract.NO, contract.NOT_MINE, contract.CANNOT_TELL), 0
         )
         self.failing = False  # the last time it could not tell
+        self.problem = ""  # why
 
     def applies_to(self, listener: str) -> bool:
         return not self.listeners or listener in self.listeners
@@ -92,6 +94,19 @@ class Chain:
         for member in self.members:
             member.source.reload()
 
+    def status(self) -> list[AuthenticatorStatus]:
+        return [
+            AuthenticatorStatus(
+                name=member.name,
+                state=f"failing: {member.problem}" if member.failing else "ok",
+                accepted=member.answers[contract.YES],
+                refused=member.answers[contract.NO],
+                passed_on=member.answers[contract.NOT_MINE],
+                errors=member.answers[contract.CANNOT_TELL],
+            )
+            for member in self.members
+        ]
+
     # Passwords, certificates: what CONNECT brings
 
     def authenticate(self, claim: Claim) -> Step | Later:
@@ -105,6 +120,7 @@ class Chain:
         if claim.username is not None and not is_plain(claim.username):
             # It would get into headers, queries and logs of others.
             return failure("a user name with control characters", reasons.BAD_USER_OR_PASSWORD)
+        unsure: Step | None = None
         for member, question in questions:
             answer = await self._ask(member, question, claim)
             if answer.outcome == contract.YES:
@@ -116,10 +132,15 @@ class Chain:
                     return busy
                 return failure(f"{member.name}: {answer.text}", answer.reason)
             if answer.outcome == contract.CANNOT_TELL:
+                unsure = failure(f"{member.name}: {answer.text}", answer.reason)
                 if answer.reason == reasons.SERVER_BUSY or member.on_error == REFUSE:
-                    return failure(f"{member.name}: {answer.text}", answer.reason)
+                    return unsure
         if claim.password is None:
             return success(Identity("", ""))
+        if unsure is not None:
+            # The password may well be right: who keeps it must not be told otherwise, nor locked
+            # out.
+            return unsure
         busy = await self._pay(claim, None)
         if busy is not None:
             return busy
@@ -148,6 +169,7 @@ class Chain:
             if answer.reason == reasons.SERVER_BUSY:
                 return
             self._hub.stats.authentication_errors += 1
+            member.problem = answer.text
             if not member.failing:
                 member.failing = True
                 self._hub.events.source_failed(member.name, answer.text)

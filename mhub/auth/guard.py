@@ -24,7 +24,7 @@ While a lock-out lasts, a failed and a successful login have the same answer, an
 whoever is locked out learns nothing, and a device with an old password that goes on trying does
 not lock out the address that it has in common with others.
 
-Who was proved by the transport, with a certificate, has no password to guess and is not locked out.
+Who was proved by a certificate has no password to guess, and is not locked out.
 
 Times in the registry are seconds since 1970 (`wall`).
 """
@@ -150,7 +150,8 @@ class LoginGuard:
         ban = self.bans.find(principal, now)
         if ban is not None:
             return self._banned(ban)
-        if not self.lockouts or principal.is_verified():
+        # A certificate may prove who it is, and cannot be guessed: admitted() looks again.
+        if not self.lockouts or principal.certificate is not None:
             return None
         return self._locked_out(principal, self._origin(principal), principal.claimed_user, now)
 

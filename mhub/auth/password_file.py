@@ -100,7 +100,9 @@ class PasswordFile:
             right = await self._passwords.verify(text, password, claim.principal.address)
         except HashError as error:
             return no(f"the user {name!r} has {error}")
-        return yes(Identity(name, "password")) if right else no(f"wrong password of {name!r}")
+        if right and self._current().hashes.get(name) == text:
+            return yes(Identity(name, "password"))
+        return no(f"wrong password of {name!r}")
 
     def decoy(self) -> str:
         return self._users.usual_hash

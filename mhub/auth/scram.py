@@ -113,6 +113,9 @@ class ScramExchange:
         proven = hmac.compare_digest(hashlib.sha256(client_key).digest(), self._verifier.stored_key)
         # Only now, after the same work: the time of the answer must not tell who is a user.
         identity = self._identity
+        known = self._verifiers.find(self._username)
+        if known is None or known[0] != self._verifier:
+            identity = None  # the user was deleted, or has another password by now
         if not proven or identity is None:
             raise _Refused(f'wrong name or password: "{self._username[:100]}"')
         self._next = self._over

@@ -7,8 +7,8 @@ auth              the same for `[[auth]]`, whose types are plugins, and `[passwo
 cluster           the same for `[cluster]`
 guard             the same for `[guard]`
 listeners         checks of `[[listeners]]` that need more than one key
-anonymous         who may come in without proving who they are
 cluster_checks    such checks of `[cluster]`
+auth_checks       such checks of `[[auth]]`; who may come in without proving who they are
 certificates      checks of the files that TLS needs
 schema            keys, tables and lists
 kinds             the types of values

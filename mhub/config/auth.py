@@ -134,7 +134,7 @@ class PasswordSettings:
     )
     max_queued: int = setting(
         Integer(1, 100_000),
-        256,
+        100,
         "How many wait for that. Beyond, clients are refused, by the reason 0x89 in MQTT 5.0; those"
         " of the address with the most waiting ones first.",
     )

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from mhub.config.access import AccessSettings, check_policy
-from mhub.config.anonymous import settle_anonymous
 from mhub.config.auth import PasswordSettings, Sources
+from mhub.config.auth_checks import check_sources, settle_anonymous
 from mhub.config.cluster import ClusterSettings
 from mhub.config.cluster_checks import check_cluster
 from mhub.config.guard import GuardSettings
@@ -116,9 +116,9 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     broker = BrokerLimits(**{name: value for name, value in given.items() if name in BROKER_KEYS})
     tables = found.pop("listeners", []) or [(place.at("listeners").item(0), {})]
     sources = found.pop("auth", [])
-    listeners = settle_anonymous(
-        build_listeners(tables, limits), tables, sources, "allow_anonymous" in given
-    )
+    listeners = build_listeners(tables, limits)
+    check_sources(sources, listeners)
+    listeners = settle_anonymous(listeners, tables, sources, "allow_anonymous" in given)
     store = _build_store(found.pop("store", {}), place.at("store"))
     control = _build_control(found.pop("control", {}), "cluster" in found, place.at("control"))
     log = _build_log(found.pop("log", {}), place.at("log"))

@@ -5,7 +5,7 @@ The options are those of Mosquitto 2.1's manual page, and older ones that it sti
 
 from typing import Final
 
-ACCESS: Final = "users and rules are not taken over yet: they come with access control"
+ACCESS: Final = "plugins are not taken over; see `auth` and `access`"
 
 # option: (our keys, a note).  No key: we do not offer it, and the note says what to do instead.
 OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -109,10 +109,16 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "allow_duplicate_messages": ((), "overlapping subscriptions deliver a message once"),
     "retain_expiry_interval": ((), "always: expired retained messages go within a minute"),
     # Users and rules
-    "acl_file": ((), ACCESS),
+    "acl_file": (
+        ("access.policy",),
+        "made into rules by `mhub import` and `mhub policy import-mosquitto`",
+    ),
     "auth_plugin": ((), ACCESS),
     "auth_plugin_deny_special_chars": ((), ACCESS),
-    "check_retain_source": ((), ACCESS),
+    "check_retain_source": (
+        (),
+        "never: a retained message stays though its publisher may not publish there any more",
+    ),
     "global_plugin": ((), ACCESS),
     "plugin": ((), ACCESS),
     "plugin_load": ((), ACCESS),

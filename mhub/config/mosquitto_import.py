@@ -10,12 +10,12 @@ written out.  Where rules of access get lost, nobody is let in rather than every
 import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.config.mosquitto import ACCESS, BRIDGES, note_of
+from mhub.config.mosquitto import BRIDGES, note_of
 from mhub.config.mosquitto_file import Listener, MosquittoFile, Option, ReadError, read
 from mhub.config.mosquitto_values import (
     DESTINATIONS,
@@ -35,6 +35,11 @@ from mhub.config.mosquitto_values import (
 OK: Final = 0
 FAILED: Final = 1
 
+SEVERAL_RULES: Final = (
+    "left out: mhub has one set of rules for all listeners; make one with `mhub policy"
+    " import-mosquitto`"
+)
+
 
 class Import:
     """What a mosquitto.conf becomes: tables of keys, and remarks about the rest."""
@@ -48,6 +53,7 @@ class Import:
         self.listeners: list[dict[str, object]] = []
         self._auth: dict[tuple[str, str, str], list[str]] = {}  # the listeners of each [[auth]]
         self._broker()
+        self.acl_file = self._find_rules()
         for listener in found.listeners:
             self._listener(listener)
         if not self.listeners:
@@ -196,7 +202,7 @@ class Import:
                 if self._is_asked(keys):
                     keys["username_as_client_id"] = True
                 else:
-                    self._remark(option, f"nobody proves to be who a user name says; {ACCESS}")
+                    self._remark(option, "nobody proves to be who a user name says")
         keys["allow_anonymous"] = self._allow_anonymous(listener, False)
         if keys["allow_anonymous"] and keys.pop("username_as_client_id", False):
             self._remark(listener.head, "username_as_client_id needs allow_anonymous = false")
@@ -342,16 +348,44 @@ class Import:
         if option is None:
             return
         self._used.add(option)
-        guards = ({*own} | {*self._found.general}) & GUARDS
-        if guards <= {"password_file"}:
+        lost = self._lost(own)
+        if not lost:
             self._ask("password-file", "file", option.value, keys)
         else:
-            others = " and ".join(sorted(guards - {"password_file"}))
+            others = " and ".join(sorted(lost))
             self._remark(
                 option,
                 f"left out, as its users could do anything: {others} is not taken over here; make"
                 ' rules of it, then add [[auth]] with type = "password-file"',
             )
+
+    def _find_rules(self) -> Option | None:
+        """The acl_file, if there is one for all listeners: there is one set of rules here."""
+        general = self._found.general.get("acl_file", [])
+        each = [
+            listener.options.get("acl_file", []) or general for listener in self._found.listeners
+        ]
+        found = [options[-1] for options in each or [general] if options]
+        self._used.update(general, *each)
+        if not found:
+            return None
+        if len(found) < len(each) or len({option.value for option in found}) > 1:
+            for option in found:
+                self._remark(option, SEVERAL_RULES)
+            return None
+        rules = rules_file(found[0])
+        self._set("access", "policy", rules)
+        self._remark(
+            found[0],
+            f"its rules become those in {rules}; where it was not made, make it with `mhub policy"
+            f" import-mosquitto {found[0].value} --output {rules}`",
+        )
+        return found[0]
+
+    def _lost(self, own: Iterable[str]) -> set[str]:
+        """What decided who gets in or what they may do, and is not taken over."""
+        taken = {"password_file"} if self.acl_file is None else {"password_file", "acl_file"}
+        return ({*own} | {*self._found.general}) & GUARDS - taken
 
     def _allow_anonymous(self, listener: Listener | None, local: bool) -> bool:
         """As Mosquitto would have it, but never more than that."""
@@ -362,7 +396,7 @@ class Import:
             given = general.get("allow_anonymous")
         guards = {*own} & GUARDS | {*general} & GUARDS
         wanted = bool(self._convert(given[-1], boolean)) if given else local and not guards
-        if not wanted or guards <= {"password_file"}:
+        if not wanted or not self._lost(own):
             return wanted
         if given:
             text = "only for those with a user for now, as rules and plugins are not taken over"
@@ -403,6 +437,9 @@ class Import:
         found.sort(key=lambda each: (self._found.files.index(each[0].file), each[0].line))
         return [f"{option.place}: {option.name}: {text}" for option, text in found]
 
+    def password_files(self) -> list[str]:
+        return [value for kind, _, value in self._auth if kind == "password-file"]
+
     def toml(self, source: str) -> str:
         return "\n".join(self._lines(source)) + "\n"
 
@@ -432,6 +469,11 @@ class Import:
             yield f"[{table}]"
             for key, value in keys.items():
                 yield f"{key} = {_value(value)}"
+
+
+def rules_file(acl_file: Option) -> str:
+    """The name of the file with what an acl_file becomes, beside the TOML."""
+    return f"{Path(acl_file.value).name}.csv"
 
 
 def _name(keys: dict[str, object]) -> str:
@@ -464,7 +506,8 @@ def main(argv: list[str]) -> int:
         prog="mhub import",
         description="Make a configuration for mhub from a mosquitto.conf. What is different here or"
         " has no counterpart is listed, with its line: on stderr, and at the head of the result."
-        " Rules of access (acl_file, plugins) are not taken over here."
+        " With -o, the rules of an acl_file are written to a CSV file beside it. Plugins are not"
+        " taken over."
         " The exit status is 1 when something in the file was not understood; the rest is"
         " imported all the same.",
     )
@@ -493,9 +536,39 @@ def main(argv: list[str]) -> int:
             return FAILED
     for line in found.report():
         print(line, file=sys.stderr)
+    is_made = args.output is None or _write_rules(found, Path(args.output).parent)
     for line in _unfinished(text, args.output or "mhub.toml"):
         print(f"to be mended: {line}", file=sys.stderr)
-    return FAILED if found.mistakes else OK
+    return FAILED if found.mistakes or not is_made else OK
+
+
+def _write_rules(found: Import, folder: Path) -> bool:
+    """What the acl_file becomes, beside the TOML; False if it cannot be made."""
+    if found.acl_file is None:
+        return True
+    from mhub.access.mosquitto_acl import read_files
+    from mhub.access.policy import PolicyError, write_csv
+
+    passwords = found.password_files()
+    try:
+        # Relative paths start there, as those in the TOML do.
+        imported = read_files(
+            str(folder / found.acl_file.value),
+            str(folder / passwords[0]) if len(passwords) == 1 else "",
+        )
+        text = f"# Made by `mhub import` from {_safe(found.acl_file.value)}\n"
+        with open(folder / rules_file(found.acl_file), "x", encoding="utf-8") as file:
+            file.write(text + write_csv(imported.rows))
+    except PolicyError as error:
+        for each in error.errors:
+            print(each, file=sys.stderr)
+        return False
+    except OSError as error:
+        print(f"mhub import: {error.filename}: {error.strerror}", file=sys.stderr)
+        return False
+    for warning in imported.warnings:
+        print(warning, file=sys.stderr)
+    return True
 
 
 def _unfinished(text: str, file: str) -> list[str]:

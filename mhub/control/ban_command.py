@@ -16,6 +16,8 @@ WHAT = (
     " 192.0.2.0/24)."
 )
 
+LOGINS = 'A lock-out of a user at one address is "login", with "ADDRESS NAME" as its value.'
+
 
 def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
@@ -25,16 +27,18 @@ def main(argv: list[str]) -> int:
         " locked out after failed logins is listed and removed in the same way.",
     )
     add = commands.add("add", "ban a user, a client id, or an address", _add, WHAT)
-    remove = commands.add("remove", "end a ban or a lock-out", _remove, WHAT)
-    for command in (add, remove):
-        command.add_argument("kind", metavar="KIND", help=", ".join(KINDS))
+    remove = commands.add("remove", "end a ban or a lock-out", _remove, f"{WHAT} {LOGINS}")
+    for command, kinds in ((add, KINDS), (remove, (*KINDS, "login"))):
+        command.add_argument("kind", metavar="KIND", help=", ".join(kinds))
         command.add_argument("value", metavar="VALUE", help="the name, the client id, the address")
     limit = add.add_mutually_exclusive_group()
     limit.add_argument("--for", dest="lasts", metavar="TIME", help='how long, as "10m", "2h", "7d"')
     limit.add_argument("--until", metavar="TIME", help='until when, as "2027-01-31 12:00"')
     add.add_argument("--reason", default="", metavar="TEXT", help="for people, and for the log")
     found = commands.add("list", "list bans and lock-outs", _list)
-    found.add_argument("--kind", default="", choices=("", *KINDS), help="only those of this kind")
+    found.add_argument(
+        "--kind", default="", choices=("", *KINDS, "login"), help="only those of this kind"
+    )
     return commands.run(argv)
 
 

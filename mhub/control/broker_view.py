@@ -32,6 +32,14 @@ def status_text(status: Facts) -> str:
             f"{_text(listener, 'name')}, {_text(listener, 'address')}:"
             f" {_count(listener, 'connections')}{f' of {most:.0f}' if most else ''} connected",
         )
+    for n, source in enumerate(status.get("authenticators") or ()):
+        _line(
+            lines,
+            "" if n else "authenticators",
+            f"{_text(source, 'name')}: {_text(source, 'state')}; {_count(source, 'accepted')}"
+            f" accepted, {_count(source, 'refused')} refused, {_count(source, 'passed_on')} passed"
+            f" on, {_count(source, 'errors')} errors",
+        )
     _line(
         lines,
         "connections",
@@ -75,6 +83,7 @@ def status_text(status: Facts) -> str:
     _line(lines, "retained", f"{_count(queues, 'retained')}, {_size(queues, 'retained_bytes')}B")
     _store(lines, _part(status, "store"))
     _cluster(lines, status.get("cluster"))
+    _access(lines, status.get("access"))
     return "\n".join(lines)
 
 
@@ -105,6 +114,19 @@ def _cluster(lines: list[str], cluster: object) -> None:
         f"{_count(cluster, 'queued_messages')} messages, {_size(cluster, 'queued_bytes')}B wait for"
         " other nodes",
     )
+
+
+def _access(lines: list[str], access: object) -> None:
+    if not isinstance(access, Mapping):
+        return
+    _line(
+        lines,
+        "access",
+        f"{_count(access, 'rows')} rows from {_text(access, 'policy')},"
+        f" revision {_text(access, 'revision')}",
+    )
+    if access.get("problem"):
+        _line(lines, "", f"not as it is now: {_text(access, 'problem')}")
 
 
 def is_connected(client: Facts) -> bool:

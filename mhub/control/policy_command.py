@@ -1,4 +1,4 @@
-"""`mhub policy list|add|remove|import|export|test|check|diff`.
+"""`mhub policy list|add|remove|import|import-mosquitto|export|test|check|diff`.
 
 Rules are read and changed where they are, in the registry; test, check and diff work on files and
 on what the registry has, in this process, so that a broker is not kept from its messages.
@@ -23,6 +23,8 @@ ROW_HELP: Final = (
 SHORT: Final = {"connect": "conn", "publish": "pub", "subscribe": "sub", "receive": "recv"}
 WIDE: Final = 110
 """Columns of a terminal that has room for notes."""
+
+USERS_AT_ONCE: Final = 5_000
 
 
 def main(argv: list[str]) -> int:
@@ -73,6 +75,27 @@ def main(argv: list[str]) -> int:
         "--replace", action="store_true", help="remove all rules that are not in the file"
     )
     bring.add_argument("--note", default="", metavar="TEXT", help="for people, of each new rule")
+
+    mosquitto = commands.add(
+        "import-mosquitto",
+        "add what Mosquitto's acl_file says, all of it or nothing",
+        _import_mosquitto,
+        "The rules decide as Mosquitto does; docs/mosquitto.md says where not. A line that cannot"
+        " be said in rules is refused, and named.",
+    )
+    mosquitto.add_argument("file", metavar="ACL_FILE", help="the acl_file")
+    mosquitto.add_argument(
+        "--passwords",
+        default="",
+        metavar="FILE",
+        help="the password_file: its users are added, with the hashes that they have; those who are"
+        " there already stay as they are",
+    )
+    mosquitto.add_argument(
+        "--output", default="", metavar="FILE", help="write a CSV file, and change nothing else"
+    )
+    mosquitto.add_argument("--replace", action="store_true", help="remove all other rules")
+    mosquitto.add_argument("--note", default="", metavar="TEXT", help="for people, of each rule")
 
     export = commands.add(
         "export",
@@ -131,7 +154,9 @@ def _list(calls: RegistryCalls, args: Namespace) -> None:
                 del row["note"]
         fits = bool(args.subject or args.topic)
         return rows(
-            found, ("subject", "topic", "note", "from"), "no rule fits" if fits else "no rules"
+            found,
+            ("subject", "topic", "condition", "note", "from"),
+            "no rule fits" if fits else "no rules",
         )
 
     show(args, page, text)
@@ -222,6 +247,65 @@ def _import(calls: RegistryCalls, args: Namespace) -> int:
         ],
     )
     return OK
+
+
+def _import_mosquitto(calls: RegistryCalls, args: Namespace) -> int:
+    from mhub.access.mosquitto_acl import read_files
+    from mhub.access.policy import PolicyError, write_csv
+
+    if args.output and (args.passwords or args.replace):
+        raise ValueError("--output: a file has neither users nor other rules")
+    try:
+        found = read_files(args.file, args.passwords)
+    except PolicyError as error:
+        return _say_errors(error)
+    for warning in found.warnings:
+        print(f"warning: {warning}", file=sys.stderr)
+    if args.output:
+        with open(args.output, "x", encoding="utf-8") as file:
+            file.write(f"# Made by `mhub policy import-mosquitto` from {safe(args.file)}\n")
+            file.write(write_csv(found.rows))
+        print(f"{len(found.rows)} rows to {args.output}", file=sys.stderr)
+        return OK
+    users = _import_users(calls, found.users, args.note)
+    done = calls(
+        "rules-change",
+        add=[list(row.fields) for row in found.rows],
+        places=[row.place for row in found.rows],
+        replace_all=args.replace,
+        note=args.note,
+    )
+    others = len(calls.all("rules", "rules", "place")["rules"]) - len(found.rows)
+    if others:
+        print(
+            f"warning: {others} rules were there before and count as well; --replace removes them",
+            file=sys.stderr,
+        )
+
+    def text() -> list[str]:
+        added = len(users["added"])
+        kept = f", {len(users['there'])} there already" if users["there"] else ""
+        return [
+            f"rules: {len(done['added'])} added, {len(done['removed'])} removed,"
+            f" {done['unchanged']} there already",
+            *([f"users: {added} added{kept}"] if args.passwords else []),
+            f"revision {done['revision']}",
+        ]
+
+    show(args, {"rules": done, "users": users, "warnings": found.warnings}, text)
+    return OK
+
+
+def _import_users(calls: RegistryCalls, hashes: dict[str, str], note: str) -> dict[str, list[str]]:
+    """In portions: a request has a bound."""
+    names = list(hashes)
+    found: dict[str, list[str]] = {"added": [], "there": []}
+    for start in range(0, len(names), USERS_AT_ONCE):
+        portion = {name: hashes[name] for name in names[start : start + USERS_AT_ONCE]}
+        done = calls("users-import", hashes=portion, note=note)
+        for what, known in found.items():
+            known += done[what]
+    return found
 
 
 def _export(calls: RegistryCalls, args: Namespace) -> None:

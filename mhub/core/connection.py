@@ -544,7 +544,7 @@ class Connection(Waiter):
         if session.may_receive(delivery.message.topic):
             return True
         session.inflight.drop(deferred.pid)
-        session.revoke(delivery, False)
+        session.revoke(delivery, deferred.frame[0] & 0x08 != 0)  # DUP: its client may have it
         return False
 
     def _mark_dirty(self) -> None:

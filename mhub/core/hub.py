@@ -425,6 +425,7 @@ class Hub:
         events.watch(LIMITED, "store.max_pending_bytes", "", stats.store_behind, now)
         connects = stats.limited[CONNECTS]
         events.watch(LIMITED, "limits.max_connects_per_s", "", connects, now)
+        events.watch(LIMITED, "passwords.max_queued", "", stats.passwords_refused, now)
         if self.peers is not None:
             for peer in self.peers.all:
                 counters = peer.counters

@@ -55,12 +55,6 @@ class Principal:
     def is_verified(self) -> bool:
         return self.user != ""
 
-    def prove(self, user: str, method: str) -> None:
-        """The transport knows who it is; "": it does not."""
-        if user:
-            self.user = user
-            self.method = method
-
     def copy(self) -> "Principal":
         """Another one to be changed; this one may be known to others, who compare the two."""
         other = Principal(self.address, self.listener)

@@ -18,10 +18,8 @@ from mhub.wire.publish import Publish, decode
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
-YES: Final = (1, 4, 16)
-YES_RETAINED: Final = (2, 8, 32)
 NO: Final = 64
-"""The bits of an answer, by QoS; times NO for the opposite."""
+"""Times a bit that says yes: the bit that says no."""
 
 
 class Publishing:
@@ -123,11 +121,14 @@ class Publishing:
             connection.rights = self.hub.rights
             connection.permitted = None
         known = decisions.get(message.topic_data, 0)
-        bit = YES_RETAINED[message.qos] if message.retain else YES[message.qos]
+        qos = message.qos
+        bit = 1 if qos == 0 else 4 if qos == 1 else 16  # a table of them would be slower, compiled
+        if message.retain:
+            bit += bit
         if known & bit:
             if not message.retain:
                 connection.permitted = message.topic
-                connection.permitted_qos = message.qos
+                connection.permitted_qos = qos
             return 0
         refused = bit * NO
         if known & refused:

@@ -207,6 +207,11 @@ def _limited(event: Event) -> str:
         )
     if event.cause.startswith("limits."):
         return _client_limited(event)
+    if event.cause == "passwords.max_queued":
+        return (
+            "more passwords were sent than can be checked: clients were refused"
+            f" ({event.cause}, {event.count} times)"
+        )
     return f"publishers were refused because of the limit {event.cause}{node}, {event.count} times"
 
 

@@ -67,6 +67,7 @@ class Operations:
             state=self._around.state(),
             uptime_s=round(self._clock() - hub.started_at, 3),
             listeners=tuple(self._around.listeners()),
+            authenticators=tuple(self._around.authenticators()),
             connections=ConnectionNumbers(
                 open=stats.connections_open,
                 accepted=stats.connections_accepted,
@@ -99,6 +100,7 @@ class Operations:
                 behind=stats.store_behind,
             ),
             cluster=self._cluster_summary(),
+            access=self.access.status() if self.access is not None else None,
         )
 
     def _messages(self) -> MessageNumbers:

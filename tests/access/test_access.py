@@ -4,6 +4,8 @@ import json
 
 from twisted.internet.defer import Deferred
 
+from mhub.access.index import Index
+from mhub.core.principal import Principal
 from mhub.operations.contract import BadArgument, NotThere, OperationError
 from tests.access.facade import AccessCase
 
@@ -359,6 +361,127 @@ class BanTests(AccessCase):
         self.assertEqual((ban.what, ban.value), ("lockout", "::1"))
         self.do(self.access.bans.remove("address", "::1"))
         self.assertEqual(self.access.bans.page().bans, ())
+
+    def test_mapped_addresses(self) -> None:
+        """A client that comes to an IPv6 socket is the one of IPv4."""
+        self.do(self.access.bans.add("address", "::ffff:192.0.2.1"))
+        self.do(self.access.bans.remove("address", "192.0.2.1"))
+
+    def test_lockouts_of_a_user_at_an_address(self) -> None:
+        lockout = json.dumps({"until": self.now + 60, "failures": 5, "times": 1})
+        keys = ["lockout/login/192.0.2.1 al ice", "lockout/login/2001:db8::/64 al ice"]
+        self.registry.change(dict.fromkeys([*keys, "lockout/login/192.0.2.1 bob"], lockout), 100.0)
+        (first, *_) = self.access.bans.page("login").bans
+        self.assertEqual((first.kind, first.value), ("login", "192.0.2.1 al ice"))
+        self.refused(self.access.bans.remove("login", "192.0.2.2 al ice"), NotThere)
+        self.refused(self.access.bans.add("login", "192.0.2.1 al ice"), BadArgument)
+        self.do(self.access.users.add("al ice", "x"))
+        self.assertEqual(len(self.access.users.show("al ice").bans), 2)
+        self.do(self.access.users.lock("al ice", False))
+        self.assertEqual(len(self.access.bans.page().bans), 1)
+        self.do(self.access.bans.remove("login", "192.0.2.1 bob"))
+        self.assertEqual(self.access.bans.page().bans, ())
+
+
+class ImportedUserTests(AccessCase):
+    HASH = "$7$101$c2FsdHNhbHRzYWx0$aGFzaGhhc2g="
+
+    def test_hashes_stay(self) -> None:
+        done = self.do(self.access.users.bring({"alice": self.HASH, "bob": self.HASH}, "old"))
+        self.assertEqual((done.added, done.there), (("alice", "bob"), ()))
+        entry = self.registry.get("user/alice")
+        assert entry is not None
+        kept = json.loads(entry.value)
+        self.assertEqual((kept["password"], kept["scram"]), (self.HASH, ""))
+        self.assertEqual((kept["note"], kept["created_at"]), ("old", self.now))
+
+    def test_users_that_are_there_stay(self) -> None:
+        self.do(self.access.users.add("alice", "secret"))
+        before = self.registry.get("user/alice")
+        done = self.do(self.access.users.bring({"alice": self.HASH, "bob": self.HASH}))
+        self.assertEqual((done.added, done.there), (("bob",), ("alice",)))
+        self.assertEqual(self.registry.get("user/alice").value, before.value)
+        done = self.do(self.access.users.bring({"alice": self.HASH}))
+        self.assertEqual((done.added, done.revision), ((), self.registry.revision))
+
+    def test_all_or_none(self) -> None:
+        for name, text in (("b\u00aa", self.HASH), ("", self.HASH), ("b", "plain"), ("b", "")):
+            wrong = {"alice": self.HASH, name: text}
+            said = self.refused(self.access.users.bring(wrong), BadArgument)
+            self.assertNotIn("plain", said)
+            self.assertIsNone(self.registry.get("user/alice"))
+
+
+class ExplainTests(AccessCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.do(self.access.rules.change([DEVICE, READER]))
+        self.do(
+            self.access.users.add("alice", "", 0, {"roles": ["device"], "attributes": {"a": "b"}})
+        )
+        self.rights.index = Index()
+        self.rights.index.apply(self.directory.rows(), [])
+
+    def test_off(self) -> None:
+        self.assertEqual(self.access.status().rows, 3)
+        self.rights.index = None
+        self.assertIsNone(self.access.status())
+        text = str(self.assertRaises(OperationError, self.access.explain, "publish", "a", "alice"))
+        self.assertIn("access control is off", text)
+
+    def test_user(self) -> None:
+        found = self.access.explain("publish", "devices/d1/x", "alice", "d1")
+        self.assertTrue(found.explanation.allowed)
+        self.assertEqual(found.notes, ())
+        self.assertFalse(self.access.explain("publish", "x", "alice").explanation.allowed)
+
+    def test_client(self) -> None:
+        """Who it is at the broker; it stays as it is, whatever is supposed."""
+        principal = Principal("", "")
+        principal.user, principal.client_id, principal.roles = "bob", "d1", ("device",)
+        self.rights.clients["d1"] = principal
+        found = self.access.explain("publish", "devices/d1/x", client="d1").explanation
+        self.assertEqual((found.user, found.allowed), ("bob", True))
+        found = self.access.explain(
+            "subscribe", "devices/#", client="d1", roles=["reader"], tenant="t", common_name="n"
+        ).explanation
+        self.assertEqual((found.tenant, found.allowed), ("t", True))
+        self.assertEqual((principal.roles, principal.tenant), (("device",), ""))
+        self.assertRaises(NotThere, self.access.explain, "publish", "a", client="d2")
+
+    def test_counter_example(self) -> None:
+        found = self.access.explain("subscribe", "devices/#", "alice", "d1").explanation
+        self.assertFalse(found.allowed)
+        self.assertTrue(found.example.startswith("devices"))
+
+    def test_notes(self) -> None:
+        """What keeps a client out beside the rules."""
+        self.do(self.access.users.lock("alice", True))
+        self.do(self.access.bans.add("client", "d1", "noise"))
+        self.do(self.access.bans.add("user", "alice", until=self.now + 1))
+        notes = self.access.explain("connect", user="alice", client="d1").notes
+        self.assertEqual(
+            notes,
+            (
+                'the user "alice" is locked',
+                'the user "alice" is banned',
+                'the client "d1" is banned: noise',
+            ),
+        )
+        self.now += 2.0
+        self.assertEqual(len(self.access.explain("connect", user="alice").notes), 1)
+        (note,) = self.access.explain("connect", user="alcie").notes
+        self.assertIn('did you mean "alice"?', note)
+
+    def test_wrong(self) -> None:
+        for arguments in (
+            {"action": "publihs", "topic": "a", "user": "alice"},
+            {"action": "publish", "topic": "a/#", "user": "alice"},
+            {"action": "publish", "topic": "a"},
+            {"action": "publish", "topic": "a", "user": "alice", "qos": 3},
+            {"action": "publish", "topic": "a", "user": "alice", "attributes": {"a": 1}},
+        ):
+            self.assertRaises(BadArgument, self.access.explain, **arguments)
 
 
 class DurableTests(AccessCase):

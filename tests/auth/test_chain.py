@@ -116,7 +116,9 @@ class OrderTests(ChainCase):
         for _ in range(3):
             self.world.ask("alice", b"x")
         self.assertEqual(self.world.hub.stats.authentications, 1)
-        self.assertEqual(list(self.world.members[0].answers.values()), [1, 1, 1, 0])
+        (status,) = self.world.chain.status()
+        self.assertEqual((status.name, status.state), ("other", "ok"))
+        self.assertEqual((status.accepted, status.refused, status.passed_on), (1, 1, 1))
 
 
 class CannotTellTests(ChainCase):
@@ -132,6 +134,19 @@ class CannotTellTests(ChainCase):
         self.world.put(Says(alice()))
         self.assertUser(self.world.ask("alice", b"x"), "alice")
 
+    def test_nobody_else_knows_it(self) -> None:
+        """The password may be right: that is not said to be wrong, which would be counted."""
+        self.world.put(Says(cannot_tell("it is down")), "ldap", on_error="next")
+        self.world.put(Says(not_mine()))
+        step = self.world.ask("alice", b"x")
+        self.assertRefused(step, reasons.SERVER_UNAVAILABLE)
+        self.assertEqual(step.text, "ldap: it is down")
+
+    def test_a_no_after_it(self) -> None:
+        self.world.put(Says(cannot_tell("it is down")), on_error="next")
+        self.world.put(Says(no("wrong")))
+        self.assertRefused(self.world.ask("alice", b"x"), reasons.BAD_USER_OR_PASSWORD)
+
     def test_a_defect(self) -> None:
         """What an authenticator of somebody else does wrong lets nobody in, and is said."""
         self.world.put(Says(ZeroDivisionError("what it is about")), "broken")
@@ -146,6 +161,12 @@ class CannotTellTests(ChainCase):
         failed.errback(ConnectionError("gone"))
         self.world.put(Says(failed))
         self.assertRefused(self.world.ask("alice", b"x"), reasons.SERVER_UNAVAILABLE)
+
+    def test_shown(self) -> None:
+        self.world.put(Says(cannot_tell("it is down")), "ldap")
+        self.world.ask("alice", b"x")
+        (status,) = self.world.chain.status()
+        self.assertEqual((status.state, status.errors), ("failing: it is down", 1))
 
     def test_said_once(self) -> None:
         down = cannot_tell("it is down")

@@ -5,13 +5,14 @@ from collections.abc import Callable
 from typing import Any
 from unittest import TestCase
 
-from mhub.auth.bans import ban_key, ban_value
+from mhub.access.entries import ban_key
+from mhub.auth.bans import ban_value
 from mhub.auth.guard import SLICE, SWEEP_MOST, LoginGuard
 from mhub.config import parse
 from mhub.config.guard import GuardSettings
 from mhub.core import events
 from mhub.core.authentication import Claim, Later, Step, failure, proceed, success
-from mhub.core.principal import CERTIFICATE, Identity
+from mhub.core.principal import CERTIFICATE, Certificate, Identity
 from mhub.wire import reasons
 from tests.core.world import Client, World
 from tests.helpers import packets as p
@@ -227,11 +228,6 @@ class BanTests(Case):
             self.assertEqual(self.reason(client_id=client_id), reasons.BANNED)
         self.registry.change({"ban/address/nowhere": "{}", "ban/planet/x": "{}"}, 0.0)
         self.assertEqual(self.reason(client_id="f"), 0)
-
-    def test_keys_that_no_ban_has(self) -> None:
-        for kind, value in (("planet", "x"), ("user", ""), ("address", "host"), ("client", "a\0")):
-            with self.assertRaises(ValueError):
-                ban_key(kind, value)
 
 
 class LiveTests(Case):
@@ -484,13 +480,28 @@ class LockoutTests(Case):
                 self.assertEqual(self.reason(password=b"wrong"), reason)
         self.assertEqual(self.world.stats.authentication_failures, 0)
 
+    def with_certificate(self, step: Step) -> int:
+        """The answer to a client of whom TLS knows a certificate, if authentication says this."""
+        self.passwords.authenticate = lambda claim: step  # type: ignore[method-assign]
+        client = self.open()
+        client.connection.principal.certificate = Certificate("alice")
+        client.send(p.connect("c", 5, username="alice", password=b"?"))
+        return client.next("CONNACK").reason or 0
+
     def test_certificates_are_not_guessed(self) -> None:
         self.fail(3)
-        client = self.open()
-        client.connection.principal.prove("alice", CERTIFICATE)
-        self.hub.admission.authenticator = None
-        client.send(p.connect("c", 5, username="alice"))
-        self.assertEqual(client.next("CONNACK").reason, 0)
+        for number in range(7):
+            self.fail(1, f"user{number}")
+        self.assertEqual(len(self.table), 2)  # the address as well
+        self.assertEqual(self.with_certificate(success(Identity("alice", CERTIFICATE))), 0)
+
+    def test_a_certificate_is_no_way_around(self) -> None:
+        """Who has one, and logs in with a password, has the answer of all."""
+        self.fail(3)
+        locked = reasons.NOT_AUTHORIZED
+        wrong = failure("wrong", reasons.BAD_USER_OR_PASSWORD)
+        self.assertEqual(self.with_certificate(success(Identity("alice", "password"))), locked)
+        self.assertEqual(self.with_certificate(wrong), locked)
 
     def test_very_long_names(self) -> None:
         """They are counted for the address, and not kept."""

@@ -12,7 +12,7 @@ from mhub.auth.users import make_verifier, parse_verifier
 from mhub.core.authentication import FAILURE, SUCCESS, Later, Step
 from mhub.wire import reasons
 from tests.auth.test_hashes import ALL, PASSWORD
-from tests.auth.test_scram import login
+from tests.auth.test_scram import final, login
 from tests.auth.world import CHEAP, World
 
 HASH = hashes.make(b"secret", CHEAP)
@@ -289,6 +289,20 @@ class ScramTests(RegistryCase):
         self.put("alice", scram=VERIFIER, locked=True)
         self.begin()
         self.assertEqual(login(self.exchange(), "alice", "secret").outcome, FAILURE)
+
+    def test_deleted_or_changed_in_between(self) -> None:
+        for change in (
+            lambda: self.world.registry.delete("user/alice"),
+            lambda: self.put("alice", scram=make_verifier("other", 4096).render()),
+        ):
+            self.world = World()
+            self.put("alice", scram=VERIFIER)
+            self.begin()
+            exchange = self.exchange()
+            first = exchange.step(b"n,,n=alice,r=abc")
+            change()
+            step = exchange.step(final("n=alice,r=abc", first.data, "secret"))
+            self.assertEqual(step.outcome, FAILURE)
 
     def test_a_damaged_verifier(self) -> None:
         self.put("alice", scram="SCRAM-SHA-256$4096:!")

@@ -55,7 +55,7 @@ class Texts(TestCase):
         principal = Principal("", "")
         principal.claimed_user = "alice"
         self.assertIn("claimed", principal.to_text())
-        principal.prove("alice", "certificate")
+        principal.user = "alice"
         self.assertNotIn("claimed", principal.to_text())
 
 
@@ -64,7 +64,7 @@ class Owners(TestCase):
 
     def connect(self, world: World, user: str) -> Client:
         client = world.open(4)
-        client.connection.principal.prove(user, "certificate")
+        client.connection.principal.user = user
         client.send(p.connect("c", 4, clean=False))
         return client
 
@@ -102,7 +102,7 @@ class Sessions(TestCase):
 
     def test_a_certificate_goes_before_the_name(self) -> None:
         client = World().open(5)
-        client.connection.principal.prove("pump-7", "certificate")
+        client.connection.principal.user = "pump-7"
         client.send(p.connect("c", 5, username="alice"))
         self.assertEqual(client.next("CONNACK").reason, 0)
         self.assertEqual(client.session.principal.user, "pump-7")

@@ -621,6 +621,34 @@ class Groups(Case):
         self.assertEqual(again.take(), [])
         self.assertEqual(self.stay("two", 4).payloads(), [b"1"])
 
+    def test_a_qos_2_delivery_that_has_begun_goes_to_nobody_else(self) -> None:
+        """Its client may have it; whether it is sent again at once, or waits for the store."""
+        for is_stored in (False, True):
+            self.setUp()
+            if is_stored:
+                self.disk = Disk(self.world)
+            one = self.client("one", **KEPT)
+            one.send(p.subscribe(1, ("$share/g/#", 2), version=5))
+            self.settle()
+            self.writer.publish("a", b"1", 2)
+            self.settle()
+            self.assertEqual(self.topics(one), ["a"])
+            one.lose()
+            two = self.client("two", **KEPT)
+            two.send(p.subscribe(1, ("$share/g/#", 2), version=5))
+            self.settle()
+            two.take()
+            self.deny(("receive", "one", "a"))
+            self.client("one", **KEPT)
+            self.settle()
+            self.assertEqual(two.take(), [])
+
+    def settle(self) -> None:
+        if self.disk is not None:
+            self.disk.settle()
+        else:
+            self.rest()
+
     def test_nothing_is_redistributed_to_who_may_not(self) -> None:
         one, two = self.members()
         one.outlet.full = True

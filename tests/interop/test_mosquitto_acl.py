@@ -1,33 +1,42 @@
 """An acl_file decides the same in the real mosquitto and, imported, in mhub.
 
 Both run as processes on free ports of loopback, a pair for each scenario of `acl_cases`, and the
-same clients ask both.
+same clients ask both.  Rules and users get into mhub by one of two ways, in turn:
+
+    mhub policy import-mosquitto   into the registry
+    mhub import                    mosquitto.conf: a CSV file, and the password_file as it is
 """
 
+import re
 import shutil
 import subprocess
-from pathlib import Path
+import sys
 
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
-from mhub.access.mosquitto_acl import import_mosquitto
-from mhub.access.policy import write_csv
 from tests.bench.mosquitto import PLACES, free_port
 from tests.interop.acl_cases import DIFFERENCES, SCENARIOS, Scenario
 from tests.interop.acl_clients import Decider, password
 from tests.system.case import place
-from tests.system.process import Broker, wait_until
+from tests.system.process import Broker, run, wait_until
 from tests.system.raw import dial
 
 CONFIG = """
-store.kind = "memory"
-control.path = ""
+store.synchronous = "off"
 sys.interval_s = 1
 
 [[listeners]]
 name = "plain"
 port = 0
 allow_anonymous = true
+
+[[auth]]
+type = "registry"
+
+[passwords]
+scram_iterations = 4096
+
+[access]
 """
 
 
@@ -38,7 +47,7 @@ class AclCase(SynchronousTestCase):
             raise SkipTest("mosquitto is not installed (Debian: apt install mosquitto)")
         self.directory = place(self)
 
-    def start(self, scenario: Scenario) -> tuple[Decider, Decider]:
+    def start(self, scenario: Scenario, by_registry: bool) -> tuple[Decider, Decider]:
         """Mosquitto and mhub, with these rules and users."""
         self.acl = self.directory / "acl"
         self.acl.write_text(scenario.acl)
@@ -47,7 +56,9 @@ class AclCase(SynchronousTestCase):
         for user in scenario.users:
             command = ["mosquitto_passwd", "-b", str(self.passwords), user, password(user)]
             subprocess.run(command, check=True, capture_output=True)
-        deciders = (Decider(self.start_mosquitto()), Decider(self.start_mhub()))
+        theirs = self.start_mosquitto()
+        ours = self.start_mhub(self.in_registry() if by_registry else self.in_files())
+        deciders = (Decider(theirs), Decider(ours))
         for decider in deciders:
             self.addCleanup(decider.close)
             if "$SYS" in scenario.acl:
@@ -77,18 +88,33 @@ class AclCase(SynchronousTestCase):
         wait_until(listens, "mosquitto listens")
         return port
 
-    def start_mhub(self) -> int:
-        imported = import_mosquitto(
-            self.acl.read_text(), "acl", self.passwords.read_text(), "passwords"
-        )
-        (self.directory / "rules.csv").write_text(write_csv(imported.rows))
-        broker = Broker(self.directory, CONFIG, Path(__file__).with_name("acl_broker.tac"))
+    def mhub(self, *argv: str) -> None:
+        done = run([sys.executable, "-m", "mhub", *argv], cwd=self.directory)
+        self.assertEqual(done.returncode, 0, done.stdout)
+
+    def in_registry(self) -> str:
+        """The configuration, and a store that has the rules and users."""
+        (self.directory / "broker.toml").write_text(CONFIG)
+        files = (str(self.acl), "--passwords", str(self.passwords))
+        self.mhub("policy", "import-mosquitto", *files, "--replace", "--config", "broker.toml")
+        return CONFIG
+
+    def in_files(self) -> str:
+        """The configuration, with the rules beside it."""
+        self.mhub("import", "mosquitto.conf", "-o", "made.toml")
+        made = (self.directory / "made.toml").read_text()
+        self.assertIn('type = "password-file"', made)
+        self.assertIn('policy = "acl.csv"', made)
+        return re.sub(r"(?m)^port = .*", 'port = 0\nname = "plain"', made)
+
+    def start_mhub(self, config: str) -> int:
+        broker = Broker(self.directory, config)
         self.addCleanup(broker.kill)
         broker.start()
         return broker.port
 
-    def decide(self, scenario: Scenario) -> None:
-        theirs, ours = self.start(scenario)
+    def decide(self, scenario: Scenario, by_registry: bool) -> None:
+        theirs, ours = self.start(scenario, by_registry)
         found = [
             f"{case}: mosquitto {their}, mhub {our}"
             for case in scenario.cases
@@ -104,7 +130,7 @@ class AclTests(AclCase):
 
 def _add(number: int, scenario: Scenario) -> None:
     def test(self: AclTests) -> None:
-        self.decide(scenario)
+        self.decide(scenario, by_registry=number % 2 == 1)
 
     test.__doc__ = f"{scenario.name}: {len(scenario.cases)} cases."
     name = "".join(char if char.isalnum() else "_" for char in scenario.name)
@@ -118,7 +144,7 @@ for _number, _scenario in enumerate(SCENARIOS, 1):
 class DifferenceTests(AclCase):
     def test_what_mhub_decides_otherwise(self) -> None:
         """On purpose; docs/mosquitto.md names each."""
-        theirs, ours = self.start(DIFFERENCES)
+        theirs, ours = self.start(DIFFERENCES, by_registry=True)
         for case in DIFFERENCES.cases:
             self.assertEqual(theirs.allows(case), case.allowed, case)
             self.assertEqual(ours.allows(case), not case.allowed, case)

@@ -22,6 +22,9 @@ type = "registry"
 FIRST = "p, role:anonymous, *, connect, first, any, allow"
 """The client by which a test finds out that its broker answers."""
 
+MOSQUITTO = "$7$101$c2FsdHNhbHRzYWx0$aGFzaGhhc2g="
+"""A hash as mosquitto_passwd writes it."""
+
 QUICK = "\n[passwords]\nscram_iterations = 4096\n"
 
 
@@ -129,6 +132,48 @@ class StoreTests(AccessCase):
             self.assertLessEqual(self.err.count("\n"), 2, self.err)
         self.mhub("user", "lsit", status=2)
         self.assertIn('no command "lsit"; did you mean "list"?', self.err)
+
+    def mosquitto(self, acl: str, passwords: str = "") -> None:
+        (self.place / "acl").write_text(acl)
+        (self.place / "passwords").write_text(passwords)
+
+    def test_rules_and_users_of_mosquitto(self) -> None:
+        self.mosquitto("user alice\ntopic read a/#\n", f"alice:{MOSQUITTO}\nbob:{MOSQUITTO}\n")
+        self.add("bob")
+        command = ("policy", "import-mosquitto", "acl", "--passwords", "passwords")
+        said = self.mhub(*command)
+        self.assertIn("rules: 4 added, 0 removed, 0 there already\n", said)
+        self.assertIn("users: 1 added, 1 there already\n", said)
+        self.assertIn("rules were there before and count as well; --replace removes", self.err)
+        said = self.mhub(*command, "--replace", "--note", "from Mosquitto")
+        self.assertRegex(said, "rules: 0 added, [1-9][0-9]* removed, 4 there already")
+        self.assertNotIn("count as well", self.err)
+        found = self.json("policy", "list", "--subject", "user:alice")["rules"]
+        self.assertEqual([rule["row"][4] for rule in found], ["a/#"])
+        self.assertTrue(self.json("user", "show", "bob")["user"]["has_scram"])  # stays as it was
+        self.assertTrue(self.json("user", "show", "alice")["user"]["has_password"])
+
+    def test_a_file_with_rules_of_mosquitto(self) -> None:
+        self.mosquitto("user alice\ntopic read a/#\n")
+        command = ("policy", "import-mosquitto", "acl", "--output", "rules.csv")
+        self.mhub(*command)
+        self.assertIn("warning: the rules of users hold for users that mhub has", self.err)
+        text = (self.place / "rules.csv").read_text()
+        self.assertTrue(text.endswith("p, user:alice, *, receive, a/#, any, allow\n"), text)
+        self.mhub("policy", "check", "rules.csv")
+        self.mhub(*command, status=1)
+        self.assertIn("File exists", self.err)
+
+    def test_lines_of_mosquitto_that_are_refused(self) -> None:
+        self.mosquitto("user alice\ntopic raed a/#\n\tx\n", "alice:hunter2\n")
+        command = ("policy", "import-mosquitto", "acl")
+        self.mhub(*command, "--passwords", "passwords", status=1)
+        for line in ("acl:2: ", "acl:3: ", "passwords:1: "):
+            self.assertIn(line, self.err)
+        self.assertNotIn("hunter2", self.err)
+        self.mhub("policy", "import-mosquitto", "nowhere", status=1)
+        self.assertIn("nowhere: cannot be read", self.err)
+        self.mhub(*command, "--output", "x", "--replace", status=1)
 
     def test_passwords_are_not_shown(self) -> None:
         self.add("alice")

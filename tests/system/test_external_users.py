@@ -163,3 +163,107 @@ class ExternalUsersTests(SynchronousTestCase):
         raw.send(p.connect("w", 5, username="posy", password="secret"))
         self.assertEqual(self.broker.stop(), 0)
         self.assertNotIn("Traceback", self.broker.log())
+
+
+RIGHTS = """
+[[listeners]]
+name = "plain"
+port = 0
+
+[[listeners]]
+name = "users"
+port = 0
+
+[[auth]]
+type = "redis"
+listeners = ["users"]
+layout = "go-auth"
+port = {redis}
+
+[access]
+policy = "rules.csv"
+
+[store]
+kind = "memory"
+
+[control]
+path = ""
+"""
+
+RULES = """p, role:everyone, *, connect, #, any, allow
+p, role:admin, *, *, #, any, allow
+"""
+
+DENIED = 0x87
+
+
+class GoAuthRightsTests(SynchronousTestCase):
+    """The lists of mosquitto-go-auth decide, as they do there."""
+
+    def setUp(self) -> None:
+        self.redis = RedisServer()
+        self.addCleanup(self.redis.remove)
+        for words in (
+            ("SET", "alice", go_auth_hash("secret")),
+            ("SET", "root", go_auth_hash("secret", "sha256")),
+            ("SET", "root:su", "true"),
+            ("SADD", "alice:sacls", "down/#"),
+            ("SADD", "alice:racls", "down/open/+"),
+            ("SADD", "alice:wacls", "up/alice", "50%, (x)"),
+            ("SADD", "common:wacls", "who/%u/%c"),
+        ):
+            self.redis.ask(*words)
+        folder = place(self)
+        (folder / "rules.csv").write_text(RULES)
+        self.broker = Broker(folder, RIGHTS.format(redis=self.redis.port))
+        self.addCleanup(self.broker.kill)
+        self.broker.start()
+
+    def client(self, name: str, client_id: str = "") -> Raw:
+        raw = Raw(("127.0.0.1", self.broker.ports["users"]), 5)
+        self.addCleanup(raw.sock.close)
+        raw.connect(client_id or f"c-{name}", username=name, password="secret")
+        return raw
+
+    def publish(self, raw: Raw, topic: str) -> int:
+        raw.publish(topic, b"x", 1, 7)
+        return int(raw.expect("PUBACK").reason)
+
+    def subscribe(self, raw: Raw, topic_filter: str) -> int:
+        raw.send(p.subscribe(9, (topic_filter, 1), version=5))
+        return int(raw.expect("SUBACK").reasons[0])
+
+    def test_publish(self) -> None:
+        alice = self.client("alice")
+        for topic, is_allowed in (
+            ("up/alice", True),
+            ("50%, (x)", True),
+            ("who/alice/c-alice", True),
+            ("up/bob", False),
+            ("who/alice/other", False),
+            ("down/open/a", False),
+            ("who/%u/%c", False),
+        ):
+            allowed = self.publish(alice, topic) != DENIED
+            self.assertEqual(allowed, is_allowed, topic)
+
+    def test_a_client_id_with_a_wildcard_is_nobody(self) -> None:
+        alice = self.client("alice", "#")
+        self.assertEqual(self.publish(alice, "who/alice/x"), DENIED)
+        self.assertNotEqual(self.publish(alice, "up/alice"), DENIED)
+
+    def test_subscribe_and_receive(self) -> None:
+        """To subscribe is one thing, to read another."""
+        alice, root = self.client("alice"), self.client("root")
+        self.assertEqual(self.subscribe(alice, "up/#"), DENIED)
+        self.assertEqual(self.subscribe(alice, "#"), DENIED)
+        self.assertEqual(self.subscribe(alice, "down/#"), 1)
+        for topic in ("down/secret", "down/open/a"):
+            root.publish(topic, topic.encode(), 1, 7)
+            root.expect("PUBACK")
+        self.assertEqual(alice.expect("PUBLISH").payload, b"down/open/a")
+
+    def test_superuser(self) -> None:
+        root = self.client("root")
+        self.assertNotEqual(self.publish(root, "anything"), DENIED)
+        self.assertEqual(self.subscribe(root, "#"), 1)

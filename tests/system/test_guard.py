@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import sys
 
 from twisted.trial.unittest import SynchronousTestCase
 
@@ -9,7 +10,7 @@ from mhub.wire import reasons
 from tests.helpers import packets as p
 from tests.system.case import place
 from tests.system.cluster_processes import PORT, PROXIED_PORT, ClusterProcesses
-from tests.system.process import Broker, wait_until
+from tests.system.process import Broker, run, wait_until
 from tests.system.raw import Address, Raw
 
 GUARD = """
@@ -134,3 +135,40 @@ class ClusterTests(GuardCase):
             return other.expect("CONNACK").reason == reasons.BANNED
 
         wait_until(is_known, "node b knows of it")
+
+    def mhub(self, node: str, *argv: str) -> str:
+        directory = self.nodes.nodes[node].directory
+        done = run([sys.executable, "-m", "mhub", *argv, "--config", "broker.toml"], cwd=directory)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def test_an_operator_bans_at_one_node_who_is_connected_to_another(self) -> None:
+        a, b = ((host, PORT) for host in self.hosts)
+        clients = []
+        for number, version in enumerate((5, 4, 5)):
+            client = Raw(b, version)
+            self.addCleanup(client.sock.close)
+            client.connect(f"client {number}")
+            clients.append(client)
+        five, three, other = clients
+        self.mhub("a", "ban", "add", "client", "client 0", "--reason", "noise", "--for", "1h")
+        five.expect("DISCONNECT", reason=reasons.BANNED)
+        self.mhub("a", "ban", "add", "client", "client 1")
+        three.expect_closed()
+        other.ping()
+        self.nodes.nodes["b"].wait_for_log("client id 'client 0' is banned: noise")
+        self.mhub("a", "ban", "add", "address", "127.0.0.0/8")
+        other.expect("DISCONNECT", reason=reasons.BANNED)
+        self.mhub("b", "ban", "remove", "address", "127.0.0.0/8")
+        again = Raw(a, 5)
+        self.addCleanup(again.sock.close)
+        wait_until(lambda: "127.0.0.0" not in self.mhub("a", "ban", "list"), "a knows it")
+        again.connect("client 2")
+
+    def test_an_operator_ends_a_lockout(self) -> None:
+        a, b = ((host, PROXIED_PORT) for host in self.hosts)
+        self.guess(a, "192.0.2.7", "alice")
+        self.assertIn("192.0.2.7 alice", self.mhub("a", "ban", "list", "--kind", "login"))
+        self.mhub("a", "ban", "remove", "login", "192.0.2.7 alice")
+        for address in (a, b):
+            self.assertEqual(self.log_in(address, "192.0.2.7", "alice", "right"), 0)

@@ -1,9 +1,9 @@
-"""Who may come in without proving who they are: nobody from elsewhere, unless the file says so.
+"""Checks of `[[auth]]` that need the listeners; who may come in without proving who they are.
 
-A listener on this machine alone, without an authenticator, lets everybody in.  One with an
-authenticator lets in whom that knows.  One that others can reach, without an authenticator, has to
-say `allow_anonymous = true`: a broker that is open to all must not come about by leaving out a
-line.
+That is nobody from elsewhere, unless the file says so.  A listener on this machine alone, without
+an authenticator, lets everybody in.  One with an authenticator lets in whom that knows.  One that
+others can reach, without an authenticator, has to say `allow_anonymous = true`: a broker that is
+open to all must not come about by leaving out a line.
 """
 
 from dataclasses import replace
@@ -18,6 +18,31 @@ ANONYMOUS: Final = "anonymous"
 """The type of `[[auth]]` that lets in who brings no password."""
 
 
+def check_sources(
+    sources: list[tuple[Place, SourceSettings]], listeners: tuple[ListenerSettings, ...]
+) -> None:
+    """Whether there are the listeners that they are for."""
+    names = [listener.name for listener in listeners]
+    for place, source in sources:
+        for index, name in enumerate(source.listeners):
+            if name not in names:
+                place.at("listeners").item(index).wrong(
+                    f'there is no listener "{name}"; there are: {", ".join(names)}'
+                )
+        if source.type == "certificate" and not any(
+            _has_certificates(each) for each in listeners if source.applies_to(each.name)
+        ):
+            place.wrong(
+                "its listeners ask nobody for a certificate: one of them needs"
+                ' tls.client_certificate = "optional" or "required", or proxy_protocol'
+            )
+
+
+def _has_certificates(listener: ListenerSettings) -> bool:
+    tls = listener.tls
+    return listener.proxy_protocol or (tls is not None and tls.client_certificate != "none")
+
+
 def settle_anonymous(
     listeners: tuple[ListenerSettings, ...],
     tables: list[tuple[Place, dict[str, Any]]],
@@ -28,14 +53,6 @@ def settle_anonymous(
 
     `tables` are those of the listeners, in the same order; `is_general`: [limits] has the key.
     """
-    names = [listener.name for listener in listeners]
-    for place, source in sources:
-        for index, name in enumerate(source.listeners):
-            if name not in names:
-                known = ", ".join(names)
-                place.at("listeners").item(index).wrong(
-                    f'there is no listener "{name}"; there are: {known}'
-                )
     return tuple(
         _settle(listener, place, "allow_anonymous" in table or is_general, sources)
         for listener, (place, table) in zip(listeners, tables, strict=True)
