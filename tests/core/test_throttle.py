@@ -1,5 +1,6 @@
 """Clients that are faster than they may be: what waits, what is dropped, who has to go."""
 
+from dataclasses import fields
 from typing import Any
 from unittest import TestCase
 
@@ -59,7 +60,11 @@ class Case(TestCase):
         return count
 
 
-OFF = {name: 0 for name in vars(Limits()) if name.startswith("max_") and name.endswith("_per_s")}
+OFF = {
+    field.name: 0
+    for field in fields(Limits)
+    if field.name.startswith("max_") and field.name.endswith("_per_s")
+}
 
 
 class DelayTests(Case):
