@@ -11,7 +11,7 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: bench-cluster bench-move help run cluster test test-needs bench crash simulate explore chaos roam lint format wheel clean-ext clean
+.PHONY: bench-cluster bench-move help run cluster test test-needs bench crash simulate explore chaos roam policy-proof lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
@@ -25,6 +25,7 @@ help:
 	@echo "make explore    every order of events in small clusters, a quarter of an hour for each of them"
 	@echo "make chaos      nodes of a real cluster cut off, stopped and killed under load: is anything lost?"
 	@echo "make roam       clients that go from node to node of a busy cluster, 200 times: is anything lost?"
+	@echo "make policy-proof  the index, PyCasbin and the specification on 100,000 random cases: do they differ?"
 	@echo "make lint       ruff, and mypy in strict mode"
 	@echo "make format     let ruff format the sources"
 	@echo "make wheel      a wheel in dist/, compiled for this machine"
@@ -44,10 +45,12 @@ test: test-needs $(VENV)/.compiled
 
 # First of all, so that apt-get says once all that it is going to install.
 test-needs:
-	@.ci/need venv compiler clients server proxy redis || echo "The tests that use what is missing are skipped."
+	@.ci/need venv compiler clients server proxy redis postgresql mariadb || echo "The tests that use what is missing are skipped."
 
 bench: $(VENV)/.compiled
 	@.ci/bench
+	@$(BIN)/python tests/bench/access_bench.py
+	@$(BIN)/python tests/bench/gate_bench.py
 
 bench-cluster: $(VENV)/.compiled
 	@$(BIN)/python tests/bench/cluster_bench.py
@@ -77,6 +80,9 @@ roam: $(VENV)/.compiled
 	@.ci/need redis
 	@$(BIN)/python -m tests.system.cluster_run --scenario roam --store all --mqtt all \
 		--runs 200 --jobs 6 --burn 2
+
+policy-proof: $(VENV)/.compiled
+	@PYTHONSAFEPATH=1 $(BIN)/python -c 'import sys; sys.path.append("."); from tests.access.proof import main; sys.exit(main())'
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -24,8 +24,15 @@ COMPILED = [
     "mhub/wire/*.py",
     "mhub/core/*.py",
     "mhub/net/loop.py",
+    "mhub/access/rows.py",
+    "mhub/access/trie.py",
+    "mhub/access/containment.py",
+    "mhub/access/index.py",
     "mhub/bench/load/*.py",
 ]
+
+# Beside `policies` at the top, which is a link to them, for who looks for them there.
+POLICIES = ["access/policies/*.conf", "access/policies/*.csv", "access/policies/examples/*.csv"]
 
 
 def main() -> None:
@@ -52,7 +59,7 @@ def package(ext_modules: list[Extension]) -> None:
         packages=[*find_packages(include=["mhub", "mhub.*"]), "twisted.plugins"],
         # Without this "." twistd does not find the plugin of an editable install.
         package_dir={"": "."},
-        package_data={"mhub": ["py.typed", "store/schema/*.sql"]},
+        package_data={"mhub": ["py.typed", "store/schema/*.sql", *POLICIES]},
         ext_modules=ext_modules,
         zip_safe=False,
     )

@@ -22,7 +22,13 @@ MIXED: Final = "mixed"
 PACKAGES: Final = ("mhub.wire", "mhub.core", "mhub.bench.load")
 """The packages that are compiled whole, but for their `__init__`, which only holds their map."""
 
-SINGLES: Final = ("mhub.net.loop",)
+SINGLES: Final = (
+    "mhub.net.loop",
+    "mhub.access.rows",
+    "mhub.access.trie",
+    "mhub.access.containment",
+    "mhub.access.index",
+)
 """The modules that are compiled while the rest of their package is not."""
 
 

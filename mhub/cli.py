@@ -89,56 +89,10 @@ def check_config(argv: list[str]) -> int:
     return OK
 
 
-def scram_user(argv: list[str]) -> int:
-    from mhub.auth.users import ITERATIONS, MAX_ITERATIONS, MIN_ITERATIONS
+def hash_password(argv: list[str]) -> int:
+    from mhub.auth.command import main as run
 
-    parser = ArgumentParser(
-        prog="mhub scram-user",
-        description="Add a user to a SCRAM users file, change its password, or delete it. The file"
-        " is made when there is none; a running broker sees the change at the next login.",
-    )
-    parser.add_argument(
-        "file", metavar="FILE", help="the users file, as in [auth.scram] users_file"
-    )
-    parser.add_argument("name", metavar="NAME", help="the user")
-    parser.add_argument(
-        "--password-stdin",
-        action="store_true",
-        help="read the password from the first line of stdin",
-    )
-    parser.add_argument("--delete", action="store_true", help="delete the user")
-    parser.add_argument(
-        "--iterations",
-        type=int,
-        default=ITERATIONS,
-        metavar="N",
-        help="rounds of hashing that each login costs the client (%(default)s); 4096 is enough for"
-        " long random passwords on small devices",
-    )
-    args = parser.parse_args(argv)
-    if not MIN_ITERATIONS <= args.iterations <= MAX_ITERATIONS:
-        parser.error(f"--iterations: expected from {MIN_ITERATIONS} to {MAX_ITERATIONS}")
-
-    from mhub.auth.users import UsersFileError, delete_user, make_verifier, prepare_name, set_user
-
-    try:
-        prepare_name(args.name)  # before asking for a password
-        if args.delete:
-            if not delete_user(args.file, args.name):
-                raise UsersFileError(f'no user "{args.name}" in {args.file}')
-            print(f'deleted "{args.name}" from {args.file}')
-            return OK
-        verifier = make_verifier(_password(args.password_stdin), args.iterations)
-        new = set_user(args.file, args.name, verifier)
-    except (UsersFileError, ValueError) as error:
-        print(f"mhub scram-user: {error}", file=sys.stderr)
-        return FAILED
-    print(
-        f'added "{args.name}" to {args.file}'
-        if new
-        else f'new password for "{args.name}" in {args.file}'
-    )
-    return OK
+    return run(argv)
 
 
 def bench(argv: list[str]) -> int:
@@ -177,6 +131,36 @@ def kick(argv: list[str]) -> int:
     return run(argv)
 
 
+def user(argv: list[str]) -> int:
+    from mhub.control.user_command import main as run
+
+    return run(argv)
+
+
+def role(argv: list[str]) -> int:
+    from mhub.control.role_command import main as run
+
+    return run(argv)
+
+
+def policy(argv: list[str]) -> int:
+    from mhub.control.policy_command import main as run
+
+    return run(argv)
+
+
+def ban(argv: list[str]) -> int:
+    from mhub.control.ban_command import main as run
+
+    return run(argv)
+
+
+def explain(argv: list[str]) -> int:
+    from mhub.control.explain_command import main as run
+
+    return run(argv)
+
+
 def import_config(argv: list[str]) -> int:
     from mhub.config.mosquitto_import import main as run
 
@@ -187,10 +171,15 @@ COMMANDS: Final = {
     "run": Command("run the broker in the foreground", run_broker),
     "check-config": Command("check a configuration without starting the broker", check_config),
     "import": Command("make a configuration from a mosquitto.conf", import_config),
-    "scram-user": Command("add, change or delete a user for SCRAM-SHA-256", scram_user),
     "status": Command("show a running broker", status),
     "clients": Command("list the clients of a running broker, or show one", clients),
     "kick": Command("disconnect a client of a running broker", kick),
+    "user": Command("add, change, lock and delete users", user),
+    "hash-password": Command("hash a password, for a database", hash_password),
+    "role": Command("add, change and delete roles", role),
+    "policy": Command("list, change, test and compare the rules of access", policy),
+    "ban": Command("keep users, clients and addresses out", ban),
+    "explain": Command("say why a client may do something, or may not", explain),
     "store": Command("check, export or import sessions and messages", store),
     "cluster": Command("see and change the cluster of a running node", cluster),
     "bench": Command("put load on any MQTT broker and measure it", bench),
@@ -225,27 +214,3 @@ def _unknown(name: str) -> int:
     hint = f'did you mean "{near[0]}"?' if near else "expected one of " + ", ".join(COMMANDS)
     print(f'mhub: no command "{name}"; {hint}', file=sys.stderr)
     return USAGE
-
-
-def _password(from_stdin: bool) -> str:
-    if from_stdin:
-        if sys.stdin is None:
-            raise ValueError("standard input is closed")
-        return sys.stdin.readline().rstrip("\r\n")
-
-    import warnings
-    from getpass import GetPassWarning, getpass
-
-    try:
-        with warnings.catch_warnings():
-            # Without a terminal it would show what is typed, if anybody can type at all.
-            warnings.simplefilter("error", GetPassWarning)
-            password = getpass("Password: ")
-            again = getpass("Again: ")
-    except (EOFError, GetPassWarning):
-        raise ValueError(
-            "there is no terminal to ask for the password at; give it with --password-stdin"
-        ) from None
-    if again != password:
-        raise ValueError("the two passwords differ")
-    return password

@@ -17,6 +17,7 @@ import time
 from collections.abc import AsyncGenerator, Mapping
 from typing import Any, Final
 
+from twisted.application.internet import TimerService
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ReactorNotRunning
@@ -26,7 +27,11 @@ from twisted.python import usage
 from twisted.python.failure import Failure
 
 from mhub import __version__, build
-from mhub.auth.scram import METHOD, ScramMethod
+from mhub.access.access import Access
+from mhub.access.policy import PolicyError
+from mhub.access.service import AccessService, only_registry
+from mhub.auth.guard import SWEEP_S, LoginGuard
+from mhub.auth.wiring import make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
@@ -43,7 +48,7 @@ from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
-from mhub.operations.contract import ListenerStatus, Say
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
 from mhub.operations.operations import Operations
 from mhub.process import descriptors, threads
 from mhub.process.reload import reread
@@ -85,11 +90,18 @@ def hub_settings(settings: Settings) -> HubSettings:
     wanted.max_retained_bytes = settings.broker.max_retained_bytes
     wanted.max_queued_bytes_total = settings.broker.max_queued_bytes_total
     wanted.max_partial_bytes = settings.broker.max_partial_bytes
-    wanted.max_topic_levels = settings.broker.max_topic_levels
+    # What holds for all; a listener may allow less.
+    limits = [settings.limits, *(listener.limits for listener in settings.listeners)]
+    wanted.max_topic_levels = max(each.max_topic_levels for each in limits)
+    wanted.overload_drift_s = settings.net.overload_drift_s
     wanted.max_wildcard_patterns = settings.broker.max_wildcard_patterns
     wanted.work_per_turn = settings.net.deliveries_per_turn
     wanted.portion = settings.net.portion
     wanted.sys_interval_s = settings.sys.interval_s
+    if settings.access is not None:
+        wanted.denied_publish = settings.access.denied_publish
+        wanted.tell_withdrawn = settings.access.tell_withdrawn
+        wanted.publish_cache_size = settings.access.publish_cache_size
     return wanted
 
 
@@ -117,12 +129,17 @@ class Broker(MultiService):
             lambda: secrets.token_hex(10),
             time.monotonic(),
         )
-        if settings.auth.scram is not None:
-            self.hub.admission.methods[METHOD] = ScramMethod(settings.auth.scram.users_file)
+        self.hub.unix_time = time.time
+        self.passwords = make_passwords(settings.passwords, self.hub, reactor)
+        self.chain = make_chain(settings, self.hub, self.passwords, reactor, time.monotonic)
+        if self.chain is not None:
+            self.hub.admission.authenticator = self.chain
+            self.hub.admission.methods.update(self.chain.methods)
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
         self.hub.wake = self.net.wake
+        self._guard(settings)
         self.cluster: ClusterService | None = None
         if settings.cluster is not None:
             self.cluster = ClusterService(
@@ -133,8 +150,26 @@ class Broker(MultiService):
                 self._limits_of,
             )
         self.store_name = settings.store.kind
+        self.access = AccessService(
+            settings.access,
+            self.hub,
+            reactor,
+            self.settle,
+            only_registry(settings.auth),
+        )
         self.operations = Operations(
-            self.hub, self, time.monotonic, lambda: deferLater(reactor, 0.0)
+            self.hub,
+            self,
+            time.monotonic,
+            lambda: deferLater(reactor, 0.0),
+            Access(
+                self.hub.registry,
+                self.access,
+                self.passwords,
+                time.monotonic,
+                time.time,
+                self.settle,
+            ),
         )
         if settings.control.path:
             ControlService(
@@ -156,6 +191,22 @@ class Broker(MultiService):
                 time.monotonic,
                 settings.store.retry_s,
             )
+
+    def _guard(self, settings: Settings) -> None:
+        """Bans, and what failed logins lead to."""
+        reactor = self._reactor
+        guard = LoginGuard(
+            settings.guard,
+            self.hub,
+            time.time,
+            lambda call: reactor.callLater(0.0, call),
+            self.settle,
+        )
+        self.hub.admission.guard = guard
+        self.hub.events.sinks.append(guard)
+        sweep = TimerService(SWEEP_S, guard.sweep)
+        sweep.clock = reactor
+        sweep.setServiceParent(self)
 
     def _make_store(self) -> Store:
         settings = self._settings
@@ -250,12 +301,16 @@ class Broker(MultiService):
                 return
         if self._stopping:
             return
+        # The registry is what the store and the other nodes have.
+        self.access.start()
         # What is there now stays: no garbage collection need look at it again.
         gc.collect()
         gc.freeze()
         # Messages are in no cycles, but make Python look for some: with its own 700 that is 6 % of
         # the CPU of a node whose messages wait for another one.
         gc.set_threshold(10_000, 20, 50)
+        if self.chain is not None:
+            self.chain.start()
         self.net.open()
 
     def _not_opened(self, failure: Failure) -> None:
@@ -300,7 +355,11 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
+        self.access.stop()
         await super().stopService()
+        if self.chain is not None:
+            await self.chain.stop()
+        self.passwords.stop()
         if self.failovers is not None:
             await self.failovers.stop()
         if self.cluster is not None:
@@ -320,6 +379,9 @@ class Broker(MultiService):
 
     def listeners(self) -> list[ListenerStatus]:
         return self.net.listeners()
+
+    def authenticators(self) -> list[AuthenticatorStatus]:
+        return self.chain.status() if self.chain is not None else []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:
@@ -348,7 +410,10 @@ class Broker(MultiService):
     def _reload(self) -> None:
         self.destination.reopen()
         self._settings = reread(self._settings, self._file)
+        self.access.reload()
         self.net.reload_certificates(self._settings.listeners)
+        if self.chain is not None:
+            self.chain.reload()
         if self.cluster is not None:
             self.cluster.reload_certificates()
 
@@ -381,6 +446,8 @@ def make_broker(config: str | None, signals: Signals, is_elsewhere: bool = False
         raise StartError(f"{config}: {error}" if config else str(error)) from error
     except (ConfigError, ClusterError, StoreBroken) as error:
         raise StartError(str(error)) from error
+    except PolicyError as error:  # which load() has not seen: the file has just changed
+        raise StartError(f"access.policy: {error}") from error
     broker.bind()
     return broker
 

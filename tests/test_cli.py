@@ -11,7 +11,7 @@ from unittest import mock
 from twisted.trial.unittest import TestCase
 
 from mhub import __version__
-from mhub.auth.scram import ScramMethod
+from mhub.auth import hashes
 from mhub.auth.users import read_users
 from mhub.cli import COMMANDS, main
 from mhub.config.settings import Settings, StoreSettings
@@ -111,6 +111,7 @@ class CheckConfigTests(CliCase):
             host = "::1"
             proxy_protocol = true
             max_packet_size = "64 KiB"
+            allow_anonymous = true
             """
         )
         self.assertEqual(self.run_mhub("check-config", file), 0)
@@ -146,55 +147,83 @@ class CheckConfigTests(CliCase):
     def test_users_file(self) -> None:
         """What is wrong in a file that the configuration names is found as well."""
         (self.folder / "users").write_text("nonsense")
-        file = self.file('[auth.scram]\nusers_file = "users"')
+        file = self.file('[[auth]]\ntype = "password-file"\nfile = "users"')
         self.assertEqual(self.run_mhub("check-config", file), 1)
-        self.assertIn(f"2: auth.scram.users_file: {self.folder}/users:1: expected NAME", self.err)
+        self.assertIn(f"3: auth[0].file: {self.folder}/users:1: expected NAME", self.err)
         (self.folder / "users").write_text("")
         self.assertEqual(self.run_mhub("check-config", file), 0)
-        self.assertIn(f"\n  SCRAM-SHA-256 users from {self.folder}/users\n", self.out)
+        self.assertIn("\n  clients are identified by password-file\n", self.out)
 
 
-class ScramUserTests(CliCase):
+class PasswordFileTests(CliCase):
+    """`mhub user --file`."""
+
     def setUp(self) -> None:
         super().setUp()
         self.users = str(self.folder / "users")
 
-    def add(self, name: str, password: str = "pencil\n", *more: str) -> int:
-        options = ("--password-stdin", "--iterations", "4096", *more)
-        return self.run_mhub("scram-user", self.users, name, *options, stdin=password)
+    def add(self, name: str, password: str = "pencil\n", *more: str, what: str = "add") -> int:
+        options = ("--password-file", "-", "--iterations", "4096", *more)
+        return self.run_mhub("user", what, name, "--file", self.users, *options, stdin=password)
 
     def test_add_change_delete(self) -> None:
         self.assertEqual(self.add("alice"), 0)
         self.assertEqual(self.out, f'added "alice" to {self.users}\n')
-        self.assertEqual(self.add("alice", "brush\r\n"), 0)
+        before = read_users(self.users)
+        self.assertEqual(self.add("alice"), 1)
+        self.assertIn('there is a user "alice" already', self.err)
+        self.assertEqual(self.add("alice", "brush\r\n", what="passwd"), 0)
         self.assertEqual(self.out, f'new password for "alice" in {self.users}\n')
-        self.assertEqual(list(ScramMethod(self.users)._users.verifiers), ["alice"])
-        self.assertEqual(self.run_mhub("scram-user", self.users, "alice", "--delete"), 0)
+        after = read_users(self.users)
+        self.assertEqual((list(after.verifiers), list(after.hashes)), (["alice"], ["alice"]))
+        self.assertNotEqual(after.hashes, before.hashes)
+        self.assertEqual(self.run_mhub("user", "list", "--file", self.users), 0)
+        self.assertEqual(self.out, "user   logs in by\nalice  password, SCRAM\n")
+        self.assertEqual(self.run_mhub("user", "delete", "alice", "--file", self.users), 0)
         self.assertEqual(self.out, f'deleted "alice" from {self.users}\n')
-        self.assertEqual(self.run_mhub("scram-user", self.users, "alice", "--delete"), 1)
+        self.assertEqual(self.run_mhub("user", "delete", "alice", "--file", self.users), 1)
+        self.assertIn('no user "alice" in', self.err)
+        self.assertEqual(self.add("alice", what="passwd"), 1)
         self.assertIn('no user "alice" in', self.err)
 
     def test_prompt(self) -> None:
         answers = iter(["pencil", "pencil", "pencil", "pen"])
         with mock.patch("getpass.getpass", lambda prompt: next(answers)):
-            argv = ("scram-user", self.users, "alice", "--iterations", "4096")
-            self.assertEqual(self.run_mhub(*argv), 0)
+            argv = ("alice", "--file", self.users, "--iterations", "4096")
+            self.assertEqual(self.run_mhub("user", "add", *argv), 0)
             before = read_users(self.users)
-            self.assertEqual(self.run_mhub(*argv), 1)
-        self.assertEqual(self.err, "mhub scram-user: the two passwords differ\n")
+            self.assertEqual(self.run_mhub("user", "passwd", *argv), 1)
+        self.assertEqual(self.err, "mhub user passwd: the two passwords differ\n")
         self.assertEqual(read_users(self.users), before)
 
     def test_mistakes(self) -> None:
         self.assertEqual(self.add("alice", ""), 1)
-        self.assertEqual(self.err, "mhub scram-user: the password is empty\n")
+        self.assertEqual(self.err, "mhub user add: the password is empty\n")
         self.assertEqual(self.add("#alice"), 1)
-        self.assertEqual(self.add("alice", "x\n", "--iterations", "4095"), 2)
+        self.assertEqual(self.add("a:b"), 1)
+        self.assertIn("cannot have a colon", self.err)
+        self.assertEqual(self.add("alice", "x\n", "--iterations", "4095"), 1)
         self.assertIn("--iterations: expected from 4096 to 10000000", self.err)
+        self.assertEqual(self.add("alice", "x\n", "--role", "device"), 1)
+        self.assertIn("--role: a password file has names and passwords only", self.err)
         self.assertFalse(os.path.exists(self.users))
 
     def test_no_password_in_the_file(self) -> None:
         self.add("alice", "a password to look for\n")
         self.assertNotIn("a password", Path(self.users).read_text())
+
+
+class HashPasswordTests(CliCase):
+    def test_a_hash_that_a_login_verifies(self) -> None:
+        self.assertEqual(
+            self.run_mhub("hash-password", "--password-file", "-", stdin="pencil\n"), 0
+        )
+        self.assertTrue(hashes.matches(self.out.strip(), b"pencil"))
+        self.assertTrue(hashes.is_current(self.out.strip(), hashes.Costs()))
+
+    def test_no_password(self) -> None:
+        self.assertEqual(self.run_mhub("hash-password", "--password-file", "-", stdin="\n"), 1)
+        self.assertEqual((self.out, self.err), ("", "mhub hash-password: the password is empty\n"))
 
 
 class StoreTests(CliCase):

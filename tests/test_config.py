@@ -9,10 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import TestCase
 
+from mhub.auth.plugins import OWN
 from mhub.config import ClusterSettings, ConfigError, Settings, load, parse
+from mhub.config.changes import changes
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.lines import line_numbers
-from mhub.config.load import STORE_KEYS
+from mhub.config.load import STORE_KEYS, TOP
 from mhub.config.mosquitto import OPTIONS
 from mhub.config.schema import keys_of
 from mhub.config.settings import RedisSettings, StoreSettings
@@ -97,7 +99,7 @@ class DefaultsTests(ConfigCase):
         self.assertEqual(listener.limits, Limits())
         self.assertEqual(settings.limits, Limits())
         self.assertEqual(settings.sys.interval_s, 10)
-        self.assertIsNone(settings.auth.scram)
+        self.assertEqual(settings.auth, ())
         self.assertEqual(settings.warnings, ())
 
     def test_limits_without_listener(self) -> None:
@@ -176,6 +178,7 @@ class ListenerTests(ConfigCase):
             [[listeners]]
             host = "fe80::1%eth0"
             port = 0
+            allow_anonymous = true
             """
         )
         self.assertEqual(
@@ -270,6 +273,8 @@ class ListenerTests(ConfigCase):
                 name = "two"
                 host = "{two}"
                 port = 1883
+                [limits]
+                allow_anonymous = true
                 """
             if clash:
                 (problem,) = self.problems(text)
@@ -347,7 +352,7 @@ class ListenerTests(ConfigCase):
         self.assertEqual(
             warning,
             f"{self.file}:2: listeners[0].allow_anonymous: nobody can log in at tcp-1883:"
-            " it requires a user, and [auth] has none",
+            " it requires a user, and no [[auth]] is for it",
         )
 
 
@@ -367,8 +372,7 @@ class MistakeTests(ConfigCase):
             [sys]
             interval_s = "soon"
             """,
-            "2: verbose: unknown key; expected one of listeners, limits, store, sys, net, log,"
-            " auth, cluster, control",
+            f"2: verbose: unknown key; expected one of {', '.join(TOP)}",
             '4: listeners[0].prot: unknown key; did you mean "port"?',
             "5: listeners[0].max_connections: expected an integer, 0 or more, found -1",
             "7: limits.max_qos: expected an integer from 0 to 2, found 3",
@@ -498,7 +502,6 @@ class TlsTests(ConfigCase):
                 """
                 ca = "ca.crt"
                 client_certificate = "required"
-                identity_as_username = "cn"
                 ciphers = "ECDHE+AESGCM"
                 ciphersuites = ["TLS_AES_128_GCM_SHA256"]
                 sni = [{hosts = ["other"], certificate = "b.crt", key = "b.key"}]
@@ -558,10 +561,8 @@ class TlsTests(ConfigCase):
         )
         write_revocations(self.authority, self.folder / "crl.pem")
         self.assertProblem(
-            self.listener('crl = "crl.pem"\nidentity_as_username = "subject"'),
+            self.listener('crl = "crl.pem"'),
             '6: listeners[0].tls.crl: needs client_certificate = "optional" or "required"',
-            '7: listeners[0].tls.identity_as_username: needs client_certificate = "optional"'
-            ' or "required"',
         )
         self.assertProblem(
             self.listener('client_certificate = "required"\nca = "ca.crt"\ncrl = "ca.crt"'),
@@ -689,6 +690,7 @@ class StoreTests(ConfigCase):
         redis = self.settings(self.redis('username = "u"\npassword_file = "secret"')).store.redis
         self.assertEqual(redis.password_file, str(self.folder / "secret"))
         self.settings(self.redis('password = "pencil"'))
+        self.settings(self.redis('username = "u"\npassword = "pencil"'))
         for keys, problem in (
             ('username = "u"', f"4: {at}.username: needs password or password_file"),
             (
@@ -1096,6 +1098,42 @@ class ControlTests(ConfigCase):
         )
 
 
+class AccessTests(ConfigCase):
+    def test_off_without_the_table(self) -> None:
+        self.assertIsNone(self.settings("").access)
+        self.assertNotIn("access control", summary(self.settings("[access]\nenabled = false\n")))
+
+    def test_registry(self) -> None:
+        settings = self.settings("[access]\n")
+        access = settings.access
+        assert access is not None
+        self.assertEqual((access.policy, access.subscribe), ("registry", "strict"))
+        self.assertIn("\n  access control by rules in the registry", summary(settings))
+
+    def test_file(self) -> None:
+        """It starts from the folder of the configuration, and is checked with it."""
+        file = self.folder / "policy.csv"
+        text = '[access]\npolicy = "policy.csv"\nsubscribe = "receive"\n'
+        self.assertProblem(text, f"2: access.policy: cannot read {file}: No such file or directory")
+        file.write_text("p, role:a, *, publish, x, any, alow\n\np, role:a\n")
+        first, second = self.problems(text)
+        self.assertIn(f"2: access.policy: {file}:1: 'alow'", first)
+        self.assertIn(f"2: access.policy: {file}:3: 2 fields", second)
+        file.write_text("p, role:a, *, publish, x, any, allow\n")
+        settings = self.settings(text)
+        assert settings.access is not None
+        self.assertEqual(settings.access.policy, str(file))
+        self.assertIn(f'by rules in {file}, subscribe = "receive"', summary(settings))
+
+    def test_mistakes(self) -> None:
+        self.assertProblem(
+            '[access]\npolicy = ""\ndenied_publish = "drop"\npolcy = "x"\n',
+            '2: access.policy: expected "registry", or the path of a CSV file, found ""',
+            '3: access.denied_publish: expected one of "acknowledge", "disconnect", found "drop"',
+            '4: access.polcy: unknown key; did you mean "policy"?',
+        )
+
+
 class UnitTests(TestCase):
     def test_sizes(self) -> None:
         for text, size in (
@@ -1187,3 +1225,210 @@ d = 1
     def test_any_text(self, text: str) -> None:
         """It ends, whatever the text is."""
         line_numbers(text)
+
+
+class AuthTests(ConfigCase):
+    """`[[auth]]`, whose types are plugins."""
+
+    def test_in_the_order_of_the_file(self) -> None:
+        settings = self.settings(
+            """
+            [[listeners]]
+            name = "a"
+            port = 1
+            [[listeners]]
+            name = "b"
+            port = 2
+            proxy_protocol = true
+            [[auth]]
+            type = "certificate"
+            identity = "uri"
+            listeners = ["b"]
+            [[auth]]
+            type = "registry"
+            name = "users"
+            on_error = "next"
+            """
+        )
+        first, second = settings.auth
+        self.assertEqual(
+            (first.type, first.name, first.on_error), ("certificate", "certificate", "refuse")
+        )
+        self.assertEqual((first.listeners, first.options.identity), (("b",), "uri"))
+        self.assertEqual((second.type, second.name, second.on_error), ("registry", "users", "next"))
+        self.assertTrue(second.applies_to("a") and not first.applies_to("a"))
+
+    def test_mistakes(self) -> None:
+        kinds = ", ".join(f'"{kind}"' for kind in sorted(OWN))
+        self.assertProblem(
+            '[[auth]]\nname = "x"', f"1: auth[0].type: missing; expected one of {kinds}"
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "regsitry"',
+            f"2: auth[0].type: expected one of {kinds}, found 'regsitry';"
+            ' did you mean "registry"?',
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "registry"\nidentity = "cn"',
+            '3: auth[0].identity: unknown key; did you mean "identify_by"?',
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "certificate"\nidentity = "dn"\n[[listeners]]\nproxy_protocol = true',
+            '3: auth[0].identity: expected one of "cn", "subject", "dns", "uri", "email",'
+            ' found "dn" (did you mean "dns"?)',
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "registry"\n[[auth]]\ntype = "registry"',
+            '3: auth[1].name: "registry" is the name of another one; give it a name of its own',
+        )
+        self.assertProblem(
+            '[[auth]]\ntype = "registry"\nlisteners = ["mqtt"]',
+            '3: auth[0].listeners[0]: there is no listener "mqtt"; there are: tcp-1883',
+        )
+        self.assertProblem(
+            '[auth.scram]\nusers_file = "x"',
+            " auth: expected a list of tables, each headed [[auth]], found a table",
+        )
+
+    def test_certificates_that_nobody_asks_for(self) -> None:
+        (problem,) = self.problems('[[auth]]\ntype = "certificate"')
+        self.assertIn("1: auth[0]: its listeners ask nobody for a certificate", problem)
+
+    def test_changes(self) -> None:
+        """A reload names what needs a restart."""
+        text = '[[auth]]\ntype = "registry"\non_error = "{}"\nidentify_by = "{}"\n'
+        one = self.settings(text.format("refuse", "username"))
+        self.assertEqual(changes(one, self.settings(text.format("refuse", "username"))), [])
+        self.assertEqual(
+            changes(one, self.settings(text.format("next", "both"))),
+            ["auth[0].on_error", "auth[0].identify_by"],
+        )
+        self.assertIn("auth", changes(one, self.settings("")))
+
+    def test_password_file(self) -> None:
+        """What is wrong with it is an error of the configuration, with the line of the file."""
+        self.assertProblem(
+            '[[auth]]\ntype = "password-file"\nfile = "none"',
+            f"3: auth[0].file: cannot read {self.folder}/none: No such file or directory",
+        )
+        (self.folder / "users").write_text("# users\nalice:plain text")
+        (problem,) = self.problems('[[auth]]\ntype = "password-file"\nfile = "users"')
+        self.assertIn(f"3: auth[0].file: {self.folder}/users:2: not a hash", problem)
+        self.assertNotIn("plain text", problem)
+
+
+class AnonymousTests(ConfigCase):
+    """A broker that is open to all does not come about by leaving out a line."""
+
+    def allowed(self, text: str) -> list[bool]:
+        return [each.limits.allow_anonymous for each in self.settings(text).listeners]
+
+    def test_on_this_machine(self) -> None:
+        local = '[[listeners]]\n[[listeners]]\nhost = "::1"\nport = 1884\n[[listeners]]\n'
+        text = local + 'transport = "unix"\npath = "x.sock"\n'
+        self.assertEqual(self.allowed(text), [True] * 3)
+
+    def test_others_can_reach_it(self) -> None:
+        for line in (
+            'host = "0.0.0.0"',
+            'host = "::"',
+            'host = "192.0.2.7"',
+            "proxy_protocol = true",
+        ):
+            (problem,) = self.problems(f"[[listeners]]\n{line}\n")
+            self.assertIn("1: listeners[0]: others can reach tcp-1883", problem)
+            self.assertIn('Add an authenticator, as [[auth]] with type = "registry"', problem)
+            self.assertIn("or write allow_anonymous = true to let everybody in", problem)
+
+    def test_said_so(self) -> None:
+        text = '[[listeners]]\nhost = "0.0.0.0"\n'
+        self.assertEqual(self.allowed(text + "allow_anonymous = true"), [True])
+        self.assertEqual(self.allowed(text + "[limits]\nallow_anonymous = true"), [True])
+        self.assertEqual(self.allowed(text + "allow_anonymous = false"), [False])
+
+    def test_with_an_authenticator(self) -> None:
+        text = '[[listeners]]\nhost = "0.0.0.0"\n[[auth]]\ntype = "registry"\n'
+        self.assertEqual(self.allowed(text), [False])
+        self.assertEqual(self.allowed(text + "[limits]\nallow_anonymous = true"), [True])
+
+    def test_with_one_for_another_listener(self) -> None:
+        text = """
+            [[listeners]]
+            name = "in"
+            [[listeners]]
+            name = "out"
+            host = "0.0.0.0"
+            port = 1884
+            [[auth]]
+            type = "registry"
+            listeners = ["in"]
+            """
+        (problem,) = self.problems(text)
+        self.assertIn("4: listeners[1]: others can reach out", problem)
+
+    def test_anonymous_as_a_type(self) -> None:
+        text = """
+            [[listeners]]
+            host = "0.0.0.0"
+            [[auth]]
+            type = "registry"
+            [[auth]]
+            type = "anonymous"
+            """
+        self.assertEqual(self.allowed(text), [True])
+        self.assertProblem(
+            text + "[limits]\nallow_anonymous = false",
+            '2: listeners[0].allow_anonymous: not together with [[auth]] of type "anonymous" for'
+            " tcp-1883",
+        )
+
+    def test_what_is_wrong_with_auth_is_said_alone(self) -> None:
+        text = '[[listeners]]\nhost = "0.0.0.0"\n[[auth]]\ntype = "x"'
+        (problem,) = self.problems(text)
+        self.assertIn("auth[0].type", problem)
+
+
+class JwtTests(ConfigCase):
+    def at(self, text: str) -> str:
+        return f'[[auth]]\ntype = "jwt"\n{text}\n'
+
+    def test_a_key_is_needed(self) -> None:
+        self.assertProblem(
+            self.at(""),
+            "1: auth[0]: needs secret, secret_file, key_file, jwks_file or jwks_url",
+        )
+
+    def test_secrets(self) -> None:
+        self.assertProblem(
+            self.at('secret = "short"'),
+            "3: auth[0].secret: a secret of 5 bytes; expected 32 or more",
+        )
+        (source,) = self.settings(self.at(f'secret = "{"x" * 32}"')).auth
+        self.assertNotIn("xxx", repr(source))
+
+    def test_files(self) -> None:
+        for name, data, problem in (
+            ("key_file", "nonsense", "not a public key or certificate in PEM form"),
+            (
+                "key_file",
+                "-----BEGIN PRIVATE KEY-----",
+                "a private key; the broker needs the public one, and nobody else this one",
+            ),
+            ("jwks_file", "{}", 'not a JSON Web Key Set: there is no list "keys"'),
+            ("secret_file", "short", "a secret of 5 bytes; expected 32 or more"),
+        ):
+            (self.folder / "key").write_text(data)
+            self.assertProblem(
+                self.at(f'{name} = "key"'), f"3: auth[0].{name}: {self.folder}/key: {problem}"
+            )
+
+    def test_urls(self) -> None:
+        self.assertProblem(
+            self.at('jwks_url = "http://issuer.example.org/keys"'),
+            "3: auth[0].jwks_url: expected https: whoever could change the keys on their way could"
+            " be anybody",
+        )
+        self.assertProblem(
+            self.at('jwks_url = "http://127.0.0.1/"\nca = "ca.crt"'),
+            "4: auth[0].ca: needs a jwks_url with https",
+        )

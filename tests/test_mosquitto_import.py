@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.access.policy import load_csv
 from mhub.cli import main
 from mhub.config.load import parse
 from mhub.config.mosquitto import BRIDGE_OPTIONS, OPTIONS, note_of
@@ -17,6 +18,8 @@ from mhub.config.mosquitto_file import LISTENER_OPTIONS, MosquittoFile, read
 from mhub.config.mosquitto_import import Import
 from tests.helpers.certificates import Authority
 from tests.helpers.splits import steady
+
+HASH = "$7$101$c2FsdHNhbHRzYWx0$aGFzaGhhc2g="
 
 # The options that the manual page of Mosquitto 2.1 has, but those of bridges.
 LISTED = """
@@ -258,12 +261,63 @@ class Doors(Case):
         self.assertEqual(self.anonymous("allow_anonymous false"), [False])
         self.assertEqual(self.anonymous("password_file x"), [False])
 
+    def test_password_file(self) -> None:
+        """It is read as it is, for the listeners that it was for."""
+        found = self.keys("password_file x")
+        self.assertEqual(found["auth"], [{"type": "password-file", "file": "x"}])
+        text = (
+            "per_listener_settings true\nlistener 1\npassword_file x\nlistener 2\npassword_file y"
+        )
+        self.assertEqual(
+            self.keys(text)["auth"],
+            [
+                {"type": "password-file", "file": "x", "listeners": ["tcp-1"]},
+                {
+                    "type": "password-file",
+                    "name": "password-file-2",
+                    "file": "y",
+                    "listeners": ["tcp-2"],
+                },
+            ],
+        )
+        text = "listener 1\npassword_file x\nuse_username_as_clientid true"
+        self.assertTrue(self.listener(text)["username_as_client_id"])
+
+    def test_password_file_with_rules_that_are_lost(self) -> None:
+        found = self.keys("listener 1\npassword_file x\nplugin y")
+        self.assertNotIn("auth", found)
+
+    def test_acl_file(self) -> None:
+        """Its rules are in a file of their own, for all listeners."""
+        text = "acl_file /etc/mosquitto/acl\npassword_file x\nallow_anonymous true\n"
+        for listeners in ("", "listener 1\n", "listener 1\nlistener 2\n"):
+            found = self.keys(text + listeners)
+            self.assertEqual(found["access"], {"policy": "acl.csv"})
+            self.assertEqual(found["auth"], [{"type": "password-file", "file": "x"}])
+            self.assertTrue(all(each["allow_anonymous"] for each in found["listeners"]))
+
+    def test_acl_file_of_each_listener(self) -> None:
+        text = "per_listener_settings true\nlistener 1\nacl_file x\nlistener 2\nacl_file x\n"
+        self.assertEqual(self.keys(text)["access"], {"policy": "x.csv"})
+
+    def test_rules_that_are_not_for_all(self) -> None:
+        """There is one set of rules here: those who had others are not let in."""
+        for second in ("", "acl_file y\n"):
+            text = (
+                "per_listener_settings true\nlistener 1\nacl_file x\npassword_file p\n"
+                f"allow_anonymous true\nlistener 2\n{second}password_file p\n"
+            )
+            found = self.keys(text)
+            self.assertNotIn("access", found)
+            self.assertFalse(found["listeners"][0]["allow_anonymous"])
+            self.assertIn("acl_file", self.about(text))
+
     def test_per_listener_settings(self) -> None:
         text = "per_listener_settings true\nlistener 1\nallow_anonymous true\nlistener 2\n"
         self.assertEqual(self.anonymous(text), [True, False])
 
     def test_nobody_is_let_in_where_rules_are_lost(self) -> None:
-        for guard in ("acl_file x", "plugin x.so", "auth_plugin x.so", "global_plugin x.so"):
+        for guard in ("plugin x.so", "auth_plugin x.so", "global_plugin x.so"):
             text = f"{guard}\nallow_anonymous true\nlistener 1\n"
             self.assertEqual(self.anonymous(text), [False], guard)
             self.assertEqual(self.about(text)["allow_anonymous"], [2])
@@ -271,8 +325,10 @@ class Doors(Case):
         self.assertEqual(
             self.anonymous("password_file x\nallow_anonymous true\nlistener 1"), [True]
         )
-        text = "per_listener_settings true\nlistener 1\nacl_file x\nallow_anonymous true\n"
-        self.assertEqual(self.anonymous(text + "listener 2\nallow_anonymous true"), [False, True])
+        for guard in ("acl_file x", "plugin x"):
+            text = f"per_listener_settings true\nlistener 1\n{guard}\nallow_anonymous true\n"
+            text += "listener 2\nallow_anonymous true"
+            self.assertEqual(self.anonymous(text), [False, True])
 
 
 class Values(Case):
@@ -399,22 +455,66 @@ class Command(Case):
         self.assertTrue(local.limits.allow_anonymous)
         assert devices.tls is not None
         self.assertEqual(devices.tls.client_certificate, "required")
-        self.assertEqual((devices.tls.identity_as_username, devices.tls.min_version), ("cn", "1.3"))
+        self.assertEqual(devices.tls.min_version, "1.3")
+        (source,) = settings.auth
+        self.assertEqual((source.type, source.options.identity), ("certificate", "cn"))
+        self.assertEqual(source.listeners, (devices.name,))
         self.assertTrue(devices.limits.username_as_client_id and devices.proxy_protocol)
         self.assertEqual((devices.limits.versions, devices.max_connections), ((4, 5), 500))
         self.assertEqual((socket.transport, socket.limits.max_qos), ("unix", 1))
         self.assertEqual(settings.limits.message_size_limit, 250_000)
         self.assertEqual((settings.broker.max_sessions, settings.log.level), (5000, "warn"))
 
-    def test_users_and_rules_are_said_to_follow(self) -> None:
-        text = "listener 1883\npassword_file passwd\nacl_file acl\n"
-        status, out, errors = self.run_import(self.write(text))
+    RULES = "listener 1883\npassword_file passwd\nacl_file acl\n"
+
+    def test_users_and_rules(self) -> None:
+        """The broker has those of Mosquitto: the file with users as it is, the rules as rows."""
+        self.write(f"alice:{HASH}\n", "passwd")
+        self.write("user alice\ntopic read a/#\n", "acl")
+        text = self.check(self.RULES)
+        settings = parse(text, str(self.folder / "mhub.toml"))
+        assert settings.access is not None
+        rules = Path(settings.access.policy)
+        self.assertEqual(rules.resolve(), (self.folder / "acl.csv").resolve())
+        lines = rules.read_text().splitlines()
+        self.assertEqual(lines[-1], "p, user:alice, *, receive, a/#, any, allow")
+        (source,) = settings.auth
+        self.assertEqual((source.type, len(load_csv(rules).rows)), ("password-file", 4))
+
+    def test_rules_that_are_refused(self) -> None:
+        """The configuration is written, and mhub does not start with it."""
+        self.write(f"alice:{HASH}\n", "passwd")
+        self.write("user alice\ntopic\nread a\n", "acl")
+        target = str(self.folder / "mhub.toml")
+        status, _, errors = self.run_import(self.write(self.RULES), "-o", target)
+        self.assertEqual(status, 1)
+        self.assertIn("acl:2: topic without a topic", errors)
+        self.assertIn('acl:3: expected user, topic or pattern, found "read"', errors)
+        self.assertIn("to be mended", errors)
+        self.assertFalse((self.folder / "acl.csv").exists())
+        with contextlib.redirect_stderr(io.StringIO()):
+            self.assertEqual(main(["check-config", "-q", target]), 1)
+
+    def test_rules_that_cannot_be_read(self) -> None:
+        target = str(self.folder / "mhub.toml")
+        status, _, errors = self.run_import(self.write(self.RULES), "-o", target)
+        self.assertEqual(status, 1)
+        self.assertIn("acl: cannot be read: No such file", errors)
+
+    def test_no_rules_are_overwritten(self) -> None:
+        self.write("", "passwd")
+        self.write("", "acl")
+        self.write("precious", "acl.csv")
+        target = str(self.folder / "mhub.toml")
+        status, _, errors = self.run_import(self.write(self.RULES), "-o", target)
+        self.assertEqual((status, (self.folder / "acl.csv").read_text()), (1, "precious"))
+        self.assertIn("acl.csv: File exists", errors)
+
+    def test_how_to_make_the_rules(self) -> None:
+        status, out, errors = self.run_import(self.write(self.RULES))
         self.assertEqual(status, 0)
         for said in (out, errors):
-            self.assertIn(
-                "mosquitto.conf:2: password_file: users and rules are not taken over", said
-            )
-            self.assertIn("mosquitto.conf:3: acl_file: users and rules are not taken over", said)
+            self.assertIn("`mhub policy import-mosquitto acl --output acl.csv`", said)
 
     def test_missing_files_are_named(self) -> None:
         text = "listener 8883\ncertfile none.crt\nkeyfile none.key\n"

@@ -15,17 +15,14 @@ import base64
 import binascii
 import hashlib
 import hmac
-import os
 import re
-import secrets
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from mhub.auth.saslprep import saslprep
-from mhub.auth.users import KEY_SIZE, Users, UsersFileError, Verifier, read_users
-from mhub.core.authentication import Claim, Step, failure, proceed, success
+from mhub.auth.users import KEY_SIZE, Verifier
+from mhub.core.authentication import Step, failure, proceed, success
 from mhub.core.principal import Identity
-from mhub.log import logger
 
 METHOD: Final = "SCRAM-SHA-256"
 MAX_MESSAGE: Final = 4096
@@ -46,13 +43,23 @@ class _Refused(Exception):
     """Why an exchange failed.  Says no more than the client knows already, wherever it is shown."""
 
 
+class Verifiers(Protocol):
+    """Who can log in."""
+
+    def find(self, name: str) -> tuple[Verifier, Identity | None] | None:
+        """What proves a user, and who that is; no identity: one that is not let in."""
+
+    def decoy(self) -> tuple[int, int, bytes]:
+        """What a verifier looks like: iterations, length of the salt; and a secret to make some."""
+
+
 class ScramExchange:
     """One login.  `step` takes what the client sent; any bytes give a Step, never an exception."""
 
-    def __init__(self, users: Users, secret: bytes, nonce: str) -> None:
-        self._users = users
-        self._secret = secret
+    def __init__(self, verifiers: Verifiers, nonce: str) -> None:
+        self._verifiers = verifiers
         self._nonce = nonce
+        self._identity: Identity | None = None
         self._next: Callable[[str], Step] = self._first
         self._username = ""
 
@@ -66,7 +73,9 @@ class ScramExchange:
         except _Refused as refused:
             text = str(refused)
         self._next = self._over
-        return failure(text)
+        answer = failure(text)
+        answer.user = self._username
+        return answer
 
     def _first(self, text: str) -> Step:
         message = _FIRST.fullmatch(text)
@@ -77,9 +86,8 @@ class ScramExchange:
         self._username = _name(message["name"])
         if message["as"] is not None and _name(message["as"]) != self._username:
             raise _Refused("the client wants to act as another user")
-        known = self._users.verifiers.get(self._username)
-        self._known = known is not None
-        self._verifier = known if known is not None else self._decoy()
+        known = self._verifiers.find(self._username)
+        self._verifier, self._identity = known if known is not None else (self._decoy(), None)
         self._header = message["header"].encode()
         self._nonce = message["nonce"] + self._nonce
         salt = base64.b64encode(self._verifier.salt).decode("ascii")
@@ -104,62 +112,25 @@ class ScramExchange:
         client_key = bytes(a ^ b for a, b in zip(proof, signature, strict=True))
         proven = hmac.compare_digest(hashlib.sha256(client_key).digest(), self._verifier.stored_key)
         # Only now, after the same work: the time of the answer must not tell who is a user.
-        if not proven or not self._known:
+        identity = self._identity
+        known = self._verifiers.find(self._username)
+        if known is None or known[0] != self._verifier:
+            identity = None  # the user was deleted, or has another password by now
+        if not proven or identity is None:
             raise _Refused(f'wrong name or password: "{self._username[:100]}"')
         self._next = self._over
         answer = base64.b64encode(hmac.digest(self._verifier.server_key, said, "sha256"))
-        return success(Identity(self._username, METHOD), b"v=" + answer)
+        return success(identity, b"v=" + answer)
 
     def _over(self, text: str) -> Step:
         raise _Refused("a message after the last one")
 
     def _decoy(self) -> Verifier:
-        iterations, salt_size = self._users.usual
+        iterations, salt_size, secret = self._verifiers.decoy()
         name = self._username.encode()
-        salt = hmac.digest(self._secret, b"salt:" + name, "sha512")[:salt_size]
-        key = hmac.digest(self._secret, b"key:" + name, "sha256")
+        salt = hmac.digest(secret, b"salt:" + name, "sha512")[:salt_size]
+        key = hmac.digest(secret, b"key:" + name, "sha256")
         return Verifier(iterations, salt, key, key)
-
-
-class ScramMethod:
-    """Makes an exchange for each login, over the users that the file has at that time."""
-
-    name = METHOD
-    log = logger("auth")
-
-    def __init__(
-        self, users_file: str, make_nonce: Callable[[], str] = lambda: secrets.token_urlsafe(24)
-    ) -> None:
-        self._file = users_file
-        self._make_nonce = make_nonce
-        self._own_secret = secrets.token_bytes(KEY_SIZE)  # for a file that has none
-        self._mark = self._stat()
-        self._users = read_users(users_file)
-
-    def __call__(self, claim: Claim) -> ScramExchange:
-        if self._stat() != self._mark:
-            self.reload()
-        return ScramExchange(
-            self._users, self._users.secret or self._own_secret, self._make_nonce()
-        )
-
-    def reload(self) -> None:
-        """Read the file again.  When that fails the users stay, and the log says so."""
-        # Taken first: a change while reading is then seen at the next login.
-        self._mark = self._stat()
-        try:
-            self._users = read_users(self._file)
-        except UsersFileError as error:
-            self.log.error("SCRAM users not reloaded: {error}", error=error)
-        else:
-            self.log.info("{count} SCRAM users read", count=len(self._users.verifiers))
-
-    def _stat(self) -> tuple[int, int, int]:
-        try:
-            found = os.stat(self._file)
-        except OSError:
-            return (0, 0, 0)
-        return (found.st_mtime_ns, found.st_ino, found.st_size)
 
 
 def _name(escaped: str) -> str:

@@ -1,12 +1,14 @@
-"""The file with SCRAM users: one line each, and no password in it.
+"""A file with users: lines with hashes of passwords, and no password in it.
 
     # comment
     decoy-secret = BASE64
+    NAME:HASH
     NAME:SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY
 
-What follows the name is the notation that PostgreSQL uses in `pg_authid`; salt and keys are base64.
-The secret makes the salts that names without a user get: being in the file, it gives the same
-ones after a restart, and on every node that has the file.
+A user may have one line of each kind.  HASH is one of `mhub.auth.hashes`, so that a password file
+of Mosquitto is such a file.  The other kind is for SCRAM, in the notation that PostgreSQL uses in
+`pg_authid`; salt and keys are base64.  The secret makes the salts that names without a user get:
+being in the file, it gives the same ones after a restart, and on every node that has the file.
 """
 
 import base64
@@ -19,13 +21,16 @@ import re
 import secrets
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
+from mhub.auth import hashes
 from mhub.auth.saslprep import saslprep
+
+T = TypeVar("T")
 
 MIN_ITERATIONS: Final = 4096
 """RFC 7677's minimum."""
@@ -34,7 +39,7 @@ MAX_ITERATIONS: Final = 10_000_000
 """Each login costs the client this many rounds: more than this is a mistake."""
 
 ITERATIONS: Final = 600_000
-"""For passwords that people choose.  The broker computes this once, in `scram-user`; at a login the
+"""For passwords that people choose.  It is computed once, by `mhub user`; at a login by SCRAM the
 client does, in some 0.2 s on a PC.  What it buys is time when the file is stolen."""
 
 SALT_SIZE: Final = 16
@@ -42,8 +47,10 @@ KEY_SIZE: Final = 32
 MAX_NAME: Final = 1024
 
 _B64: Final = r"[A-Za-z0-9+/]+={0,2}"
-_USER: Final = re.compile(rf"(.+):SCRAM-SHA-256\$([0-9]{{1,8}}):({_B64})\$({_B64}):({_B64})")
+_VERIFIER: Final = re.compile(rf"SCRAM-SHA-256\$([0-9]{{1,8}}):({_B64})\$({_B64}):({_B64})")
+_USER: Final = re.compile(r"(.+):(SCRAM-SHA-256\$.*)")
 _SECRET: Final = re.compile(rf"decoy-secret\s*=\s*({_B64})")
+_CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 class UsersFileError(Exception):
@@ -71,6 +78,8 @@ class Users:
     verifiers: dict[str, Verifier]
     secret: bytes | None = None
     usual: tuple[int, int] = (ITERATIONS, SALT_SIZE)  # iterations, length of the salt
+    hashes: dict[str, str] = field(default_factory=dict)
+    usual_hash: str = ""  # one that takes as long to check as most
 
 
 def make_verifier(
@@ -111,6 +120,8 @@ def read_users(path: str) -> Users:
 def parse_users(data: bytes, path: str) -> Users:
     """The users in the content of a file.  Raises UsersFileError with the line that is wrong."""
     verifiers: dict[str, Verifier] = {}
+    hashed: dict[str, str] = {}
+    shapes: dict[str, str] = {}
     secret = None
     try:
         lines = data.decode().split("\n")
@@ -124,27 +135,47 @@ def parse_users(data: bytes, path: str) -> Users:
             if found := _SECRET.fullmatch(line):
                 secret = _decode(found[1])
                 continue
-            name, verifier = _parse_user(line)
+            if ":SCRAM-SHA-256$" in line:
+                name, verifier = _parse_scram(line)
+                is_new = name not in verifiers
+                verifiers[name] = verifier
+            else:
+                name, text, shape = _parse_hash(line)
+                is_new = name not in hashed
+                hashed[name] = text
+                shapes[name] = shape
         except ValueError as error:
             raise UsersFileError(f"{path}:{number}: {error}") from None
-        if name in verifiers:
+        if not is_new:
             raise UsersFileError(f'{path}:{number}: there is a user "{name}" already')
-        verifiers[name] = verifier
-    if not verifiers:
-        return Users(verifiers, secret)
-    shapes = Counter((found.iterations, len(found.salt)) for found in verifiers.values())
-    return Users(verifiers, secret, shapes.most_common(1)[0][0])
+    usual = (ITERATIONS, SALT_SIZE)
+    if verifiers:
+        usual = _most_common((each.iterations, len(each.salt)) for each in verifiers.values())
+    usual_hash = ""
+    if shapes:
+        most = _most_common(shapes.values())
+        usual_hash = next(hashed[name] for name, shape in shapes.items() if shape == most)
+    return Users(verifiers, secret, usual, hashed, usual_hash)
 
 
-def set_user(path: str, name: str, verifier: Verifier) -> bool:
-    """Add a user or change its password; makes the file when there is none.  Whether it is new."""
+def _most_common(shapes: Iterable[T]) -> T:
+    return Counter(shapes).most_common(1)[0][0]
+
+
+def set_user(path: str, name: str, verifier: Verifier, text: str = "") -> bool:
+    """Add a user or change its password; makes the file when there is none.  Whether it is new.
+
+    `text` is a hash of the password, for CONNECT; without it the user can log in by SCRAM alone.
+    """
     name = prepare_name(name)
-    line = f"{name}:{verifier.render()}"
+    if text and ":" in name:
+        raise ValueError("a name in a password file cannot have a colon")
+    new = [f"{name}:{verifier.render()}", *([f"{name}:{text}"] if text else [])]
 
     def change(lines: list[str]) -> tuple[list[str], bool]:
-        kept = [line if _names(old, name) else old for old in lines]
-        new = kept == lines and line not in lines
-        return ([*kept, line] if new else kept), new
+        at = next((n for n, old in enumerate(lines) if _names(old, name)), len(lines))
+        others = [old for old in lines if not _names(old, name)]
+        return [*others[:at], *new, *others[at:]], at == len(lines)
 
     return _edit(path, change)
 
@@ -212,29 +243,50 @@ def _replace(target: Path, data: bytes) -> None:
 
 def _fresh() -> bytes:
     secret = _encode(secrets.token_bytes(KEY_SIZE))
-    return f"# SCRAM users of mhub; edit with `mhub scram-user`\ndecoy-secret = {secret}\n".encode()
+    return f"# users of mhub; edit with `mhub user --file`\ndecoy-secret = {secret}\n".encode()
 
 
-def _parse_user(line: str) -> tuple[str, Verifier]:
+def _parse_hash(line: str) -> tuple[str, str, str]:
+    """Name, hash, and what the latter costs."""
+    name, colon, text = line.partition(":")
+    if not colon or not name:
+        raise ValueError("expected NAME:HASH")
+    if _CONTROL.search(name):
+        raise ValueError("a control character in the name")
+    return name, text, hashes.shape(text)
+
+
+def _parse_scram(line: str) -> tuple[str, Verifier]:
     found = _USER.fullmatch(line)
     if found is None:
-        raise ValueError("expected NAME:SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY")
+        raise ValueError("expected NAME:HASH")
     name = found[1]
     if prepare_name(name) != name:
         raise ValueError(
-            "the name is not in the form of SASLprep; add the user again with mhub scram-user"
+            "the name is not in the form of SASLprep; add the user again with mhub user add"
         )
-    verifier = Verifier(int(found[2]), _decode(found[3]), _decode(found[4]), _decode(found[5]))
+    return name, parse_verifier(found[2])
+
+
+def parse_verifier(text: str) -> Verifier:
+    """From the form that `Verifier.render` gives.  Raises ValueError."""
+    found = _VERIFIER.fullmatch(text)
+    if found is None:
+        raise ValueError("expected SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY")
+    verifier = Verifier(int(found[1]), _decode(found[2]), _decode(found[3]), _decode(found[4]))
     if not MIN_ITERATIONS <= verifier.iterations <= MAX_ITERATIONS:
         raise ValueError(f"expected from {MIN_ITERATIONS} to {MAX_ITERATIONS} iterations")
     if len(verifier.stored_key) != KEY_SIZE or len(verifier.server_key) != KEY_SIZE:
         raise ValueError(f"expected keys of {KEY_SIZE} bytes")
-    return name, verifier
+    return verifier
 
 
 def _names(line: str, name: str) -> bool:
-    found = _USER.fullmatch(line.strip())
-    return found is not None and found[1] == name
+    line = line.strip()
+    if line.startswith("#"):
+        return False
+    found = _USER.fullmatch(line)
+    return (found[1] if found is not None else line.partition(":")[0]) == name
 
 
 def _encode(data: bytes) -> str:

@@ -202,6 +202,7 @@ class Failover:
         hub = Hub(
             place.hub_settings, Events([EventLog(self.name)]), lambda: secrets.token_hex(10), now
         )
+        hub.judge_wills_as(place.cluster.node.hub)
         cluster = ClusterService(
             self._cluster_settings(),
             hub,

@@ -3,9 +3,12 @@
 load              a file -> `Settings`, or `ConfigError` with everything that is wrong
 settings          the settings, and with each its type, range, default and documentation
 limits            the same for `[limits]`, whose values `mhub.core` reads
+auth              the same for `[[auth]]`, whose types are plugins, and `[passwords]`
 cluster           the same for `[cluster]`
+guard             the same for `[guard]`
 listeners         checks of `[[listeners]]` that need more than one key
 cluster_checks    such checks of `[cluster]`
+auth_checks       such checks of `[[auth]]`; who may come in without proving who they are
 certificates      checks of the files that TLS needs
 schema            keys, tables and lists
 kinds             the types of values
@@ -22,16 +25,15 @@ reference         the reference in `docs/configuration.md`; `python -m mhub.conf
 """
 
 from mhub.config.cluster import ClusterSettings, ClusterTlsSettings
+from mhub.config.guard import GuardSettings
 from mhub.config.limits import BrokerLimits
 from mhub.config.load import load, parse
 from mhub.config.problems import ConfigError, Problem
 from mhub.config.settings import (
-    AuthSettings,
     ControlSettings,
     ListenerSettings,
     LogSettings,
     NetSettings,
-    ScramSettings,
     Settings,
     SniSettings,
     SysSettings,
@@ -39,17 +41,16 @@ from mhub.config.settings import (
 )
 
 __all__ = [
-    "AuthSettings",
     "BrokerLimits",
     "ClusterSettings",
     "ClusterTlsSettings",
     "ConfigError",
     "ControlSettings",
+    "GuardSettings",
     "ListenerSettings",
     "LogSettings",
     "NetSettings",
     "Problem",
-    "ScramSettings",
     "Settings",
     "SniSettings",
     "SysSettings",

@@ -45,13 +45,8 @@ def check_tls(tls: TlsSettings, place: Place) -> None:
         and not place.report.covers(place.at("ca").path)
     ):
         place.at("ca").wrong(f'missing; client_certificate = "{tls.client_certificate}" needs it')
-    if tls.client_certificate == "none":
-        for name, given in (
-            ("crl", tls.crl),
-            ("identity_as_username", tls.identity_as_username != "off"),
-        ):
-            if given:
-                place.at(name).wrong('needs client_certificate = "optional" or "required"')
+    if tls.client_certificate == "none" and tls.crl:
+        place.at("crl").wrong('needs client_certificate = "optional" or "required"')
 
 
 def read_file(path: str, place: Place) -> bytes | None:

@@ -3,6 +3,7 @@
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from mhub.config.auth import SourceSettings
 from mhub.config.schema import keys_of
 from mhub.config.settings import ListenerSettings, Settings
 
@@ -17,7 +18,8 @@ def changes(old: Settings, new: Settings) -> list[str]:
         *_compare(old.limits, new.limits, "limits"),
     ]
     found += _listeners(old, new)
-    for name in ("store", "sys", "net", "log", "auth", "cluster", "control"):
+    tables = ("store", "sys", "net", "log", "auth", "passwords", "guard", "cluster", "control")
+    for name in (*tables, "access"):
         found += _compare(getattr(old, name), getattr(new, name), name)
     return found
 
@@ -25,6 +27,14 @@ def changes(old: Settings, new: Settings) -> list[str]:
 def _compare(old: Any, new: Any, key: str) -> list[str]:
     if old == new:
         return []
+    if isinstance(old, SourceSettings) and isinstance(new, SourceSettings):
+        # Its own keys and those of its type stand in one table.
+        own = [
+            changed
+            for name in keys_of(old)
+            for changed in _compare(getattr(old, name), getattr(new, name), f"{key}.{name}")
+        ]
+        return own + _compare(old.options, new.options, key)
     if is_dataclass(old) and type(old) is type(new):
         # Fields that are no keys are made from others, but for Limits, whose fields all are keys.
         names = list(keys_of(old)) or [field.name for field in fields(old)]

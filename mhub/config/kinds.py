@@ -13,6 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeVar
 
+from mhub.auth.addresses import parse_network, show_network
 from mhub.config.lines import join
 from mhub.config.problems import Report, Wrong, describe, nearest
 from mhub.config.units import parse_duration, parse_size, show_duration, show_size
@@ -117,6 +118,25 @@ class Text(Kind[str]):
         if value and self._check is not None and not self._check(value):
             raise Wrong(self.expected)
         return value
+
+
+class Texts(Kind[tuple[tuple[str, str], ...]]):
+    """A table of strings, whose keys are free: gives them as pairs, in their order."""
+
+    name = "table of strings"
+    expected = "a table of strings"
+
+    def read(self, value: object, place: Place) -> tuple[tuple[str, str], ...]:
+        if not isinstance(value, dict):
+            raise Wrong(self.expected)
+        for name, item in value.items():
+            if not isinstance(item, str):
+                place.at(name).wrong(f"expected a string, found {describe(item)}")
+        return tuple((name, item) for name, item in value.items() if isinstance(item, str))
+
+    def show(self, value: tuple[tuple[str, str], ...]) -> str:
+        pairs = ", ".join(f"{name} = {describe(item)}" for name, item in value)
+        return f"{{ {pairs} }}" if pairs else "{}"
 
 
 class Choice(Kind[str]):
@@ -232,6 +252,21 @@ class Host(Kind[str]):
         elif re.fullmatch(r"\[.+\]:\d+|[^:]+:\d+", value):
             hint = "the port has its own key, `port`"
         raise Wrong(self.expected, hint)
+
+
+class Network(Kind[str]):
+    """An address, or a network of them."""
+
+    name = 'address or network, `"192.0.2.0/24"`'
+    expected = 'an IP address, or a network such as "192.0.2.0/24" or "2001:db8::/32"'
+
+    def read(self, value: object, place: Place) -> str:
+        if not isinstance(value, str):
+            raise Wrong(self.expected)
+        try:
+            return show_network(parse_network(value))
+        except ValueError as error:
+            raise Wrong(self.expected, str(error)) from None
 
 
 class HostPort(Kind[str]):

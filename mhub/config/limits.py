@@ -12,6 +12,7 @@ from mhub.config.kinds import (
     Choice,
     Integer,
     Kind,
+    Number,
     Place,
     Seconds,
     Size,
@@ -20,7 +21,15 @@ from mhub.config.kinds import (
 )
 from mhub.config.problems import Wrong
 from mhub.config.schema import Key, ListOf, setting
-from mhub.core.limits import DISCONNECT, DROP_NEWEST, DROP_OLDEST, NEVER, Limits
+from mhub.core.limits import (
+    DELAY,
+    DISCONNECT,
+    DROP,
+    DROP_NEWEST,
+    DROP_OLDEST,
+    NEVER,
+    Limits,
+)
 
 # MQTT ends at 2**28 + 4 bytes; this is the round number below.
 MAX_PACKET: Final = 256 << 20
@@ -47,10 +56,101 @@ def _is_mount_point(text: str) -> bool:
     return not any(sign in text for sign in "+#\0") and not text.startswith("$")
 
 
+def _message_rate(what: str) -> Key[Any]:
+    return Key(Number(0, 10_000_000), f"How many messages a second {what}; 0 is any number.")
+
+
+def _byte_rate(what: str) -> Key[Any]:
+    return Key(Size(0), f"How many bytes a second {what}, all packets of MQTT; 0 is any number.")
+
+
+def _beyond(name: str) -> Key[Any]:
+    return Key(Choice(DELAY, DROP, DISCONNECT), f"What happens beyond `{name}`.")
+
+
+def _count(what: str) -> Key[Any]:
+    return Key(Integer(0), f"{what}, on this node; 0 is any number.")
+
+
+_RATES: Final[dict[str, Key[Any]]] = {
+    "rate_burst_s": Key(
+        Seconds(0.5, 3600),
+        "How much of a rate may come at once: what it allows in so many seconds.",
+    ),
+    "max_messages_per_s": _message_rate("a client may publish, in the long run"),
+    "over_messages_per_s": Key(
+        Choice(DELAY, DROP, DISCONNECT),
+        "What happens beyond: nothing is read from the client until it may send again; or its QoS"
+        " 0 messages are dropped, and others delayed; or it is disconnected, by the reason 0x96"
+        " in MQTT 5.0 (0x97 if there are too many bytes).",
+    ),
+    "max_bytes_per_s": _byte_rate("a client may send"),
+    "over_bytes_per_s": _beyond("max_bytes_per_s"),
+    "max_messages_out_per_s": _message_rate("a client is sent"),
+    "over_messages_out_per_s": Key(
+        Choice(DELAY, DROP, DISCONNECT),
+        "What happens to more messages: they wait in the client's queue; or those of QoS 0 are"
+        " dropped, and others wait; or the client is disconnected.",
+    ),
+    "max_user_messages_per_s": _message_rate(
+        "all connections of a user that is authenticated may publish together"
+    ),
+    "over_user_messages_per_s": _beyond("max_user_messages_per_s"),
+    "max_user_bytes_per_s": _byte_rate("these may send together"),
+    "over_user_bytes_per_s": _beyond("max_user_bytes_per_s"),
+    "max_tenant_messages_per_s": _message_rate("all users of a tenant may publish together"),
+    "over_tenant_messages_per_s": _beyond("max_tenant_messages_per_s"),
+    "max_tenant_bytes_per_s": _byte_rate("these may send together"),
+    "over_tenant_bytes_per_s": _beyond("max_tenant_bytes_per_s"),
+    "max_listener_messages_per_s": _message_rate("all clients of a listener may publish together"),
+    "over_listener_messages_per_s": _beyond("max_listener_messages_per_s"),
+    "max_listener_bytes_per_s": _byte_rate("these may send together"),
+    "over_listener_bytes_per_s": _beyond("max_listener_bytes_per_s"),
+    "max_connects_per_s": Key(
+        Number(0, 1_000_000),
+        "How many connections a second a listener accepts; 0 is any number.",
+    ),
+    "over_connects_per_s": Key(
+        Choice(DELAY, DISCONNECT),
+        "What happens to more: they wait until they are accepted (the kernel holds `backlog` of"
+        " them), or they are closed at once.",
+    ),
+    "max_address_connects_per_s": Key(
+        Number(0, 1_000_000),
+        "How many connections a second may come from one address, of IPv6 from one network (/64);"
+        " more are closed at once. Behind a proxy it is the address that `proxy_protocol` tells."
+        " 0 is any number.",
+    ),
+    "max_user_connections": _count(
+        "How many clients of one user that is authenticated may be connected"
+    ),
+    "max_tenant_connections": _count("How many clients of one tenant may be connected"),
+    "max_user_sessions": _count("How many sessions a user may have, connected or not"),
+    "max_tenant_sessions": _count("How many sessions a tenant may have, connected or not"),
+    "max_user_subscriptions": _count("How many subscriptions the sessions of a user may have"),
+    "max_tenant_subscriptions": _count("How many subscriptions the sessions of a tenant may have"),
+    "max_user_retained_messages": Key(
+        Integer(0),
+        "At how many topics there may be a retained message of which a user made the first one; 0"
+        " is any number. Beyond, a message still goes to all subscribers, but is not kept.",
+    ),
+    "max_tenant_retained_messages": Key(
+        Integer(0), "The same for all users of a tenant together; 0 is any number."
+    ),
+    "max_topic_length": Key(
+        Integer(1, 65535), "How many bytes a topic or a filter may have, as the client writes it."
+    ),
+    "max_topic_levels": Key(Integer(1, 512), "How many levels a topic or a filter may have."),
+}
+
 _DOCUMENTED: Final[dict[str, Key[Any]]] = {
     "versions": Key(ListOf(Version(), low=1), "The versions of MQTT that are spoken."),
     "allow_anonymous": Key(
-        Boolean(), "Let clients in that do not prove who they are, whatever user name they give."
+        Boolean(),
+        "Let clients in that bring no password and that no `[[auth]]` identifies, whatever user"
+        " name they give. A listener that others can reach (not on a loopback address or a Unix"
+        " socket, or with `proxy_protocol`) needs an `[[auth]]` or this.",
+        shown="`true` for a listener without `[[auth]]`, else `false`",
     ),
     "allow_empty_client_id": Key(
         Boolean(),
@@ -145,6 +245,7 @@ _DOCUMENTED: Final[dict[str, Key[Any]]] = {
         WholeSeconds(0, NEVER, forever=NEVER),
         "How long 3.1 and 3.1.1 sessions outlive their connection, unless clean session was set.",
     ),
+    **_RATES,
 }
 
 LIMIT_KEYS: Final[dict[str, Key[Any]]] = {
@@ -192,9 +293,6 @@ class BrokerLimits:
         "How much of incomplete packets is held, over all clients; 0 is any. Beyond, the client"
         " whose packet has made no progress for the longest time is disconnected, by the reason"
         " 0x97 in MQTT 5.0. Packets of up to 16 KiB do not count.",
-    )
-    max_topic_levels: int = setting(
-        Integer(1, 512), 128, "How many levels a topic or a filter may have."
     )
     max_wildcard_patterns: int = setting(
         Integer(0),

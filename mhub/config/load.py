@@ -7,27 +7,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.config.certificates import check_tls, read_file
+from mhub.config.access import AccessSettings, check_policy
+from mhub.config.auth import PasswordSettings, Sources
+from mhub.config.auth_checks import check_sources, settle_anonymous
 from mhub.config.cluster import ClusterSettings
 from mhub.config.cluster_checks import check_cluster
+from mhub.config.guard import GuardSettings
 from mhub.config.kinds import Place
 from mhub.config.limits import LIMIT_KEYS, BrokerLimits
 from mhub.config.lines import line_numbers
 from mhub.config.listeners import Listeners, build_listeners, check_socket_file
 from mhub.config.problems import ConfigError, Problem, Report
 from mhub.config.schema import Key, Record, Table, keys_of
+from mhub.config.servers import check_redis
 from mhub.config.settings import (
     LEASE_S,
-    AuthSettings,
     ControlSettings,
     ListenerSettings,
     LogSettings,
     NetSettings,
-    RedisSettings,
     Settings,
     StoreSettings,
     SysSettings,
-    TlsSettings,
 )
 from mhub.config.units import show_duration
 from mhub.core.limits import Limits
@@ -53,10 +54,25 @@ TOP: Final[dict[str, Key[Any]]] = {
     "sys": Key(Record(SysSettings), "Statistics under `$SYS`; `monitoring.md` lists them."),
     "net": Key(Record(NetSettings), "How the sockets are served."),
     "log": Key(Table(LOG_KEYS), "What is logged, and where to; see `monitoring.md`."),
-    "auth": Key(Record(AuthSettings), "Who clients are; see `authentication.md`."),
+    "auth": Key(
+        Sources(),
+        "Who clients are: the authenticators, asked in the order of the file until one says yes or"
+        " no; see `authentication.md`. Any number.",
+    ),
+    "passwords": Key(
+        Record(PasswordSettings), "How passwords are checked, which is slow on purpose."
+    ),
+    "guard": Key(
+        Record(GuardSettings),
+        "Who is kept out after failed logins, and flapping clients; see `authentication.md`.",
+    ),
     "cluster": Key(
         Record(ClusterSettings),
         "The other brokers that this one is a node with. Without this table, it is alone.",
+    ),
+    "access": Key(
+        Record(AccessSettings),
+        "What clients may do; see `access.md`. Without this table, all of them may do all.",
     ),
     "control": Key(
         Table(keys_of(ControlSettings)),
@@ -99,7 +115,10 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     limits = Limits(**{name: value for name, value in given.items() if name in LIMIT_KEYS})
     broker = BrokerLimits(**{name: value for name, value in given.items() if name in BROKER_KEYS})
     tables = found.pop("listeners", []) or [(place.at("listeners").item(0), {})]
+    sources = found.pop("auth", [])
     listeners = build_listeners(tables, limits)
+    check_sources(sources, listeners)
+    listeners = settle_anonymous(listeners, tables, sources, "allow_anonymous" in given)
     store = _build_store(found.pop("store", {}), place.at("store"))
     control = _build_control(found.pop("control", {}), "cluster" in found, place.at("control"))
     log = _build_log(found.pop("log", {}), place.at("log"))
@@ -111,13 +130,15 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
         broker=broker,
         store=store,
         control=control,
+        auth=tuple(source for _, source in sources),
         **found,
     )
     if settings.cluster is not None:
         check_cluster(settings.cluster, listeners, place.at("cluster"))
+    if settings.access is not None:
+        check_policy(settings.access, place.at("access").at("policy"))
     _check_control(control, listeners, place.at("control"))
     _check_client_ids(settings, place)
-    _check_users(settings, place)
     _warn(settings, place)
     return replace(settings, warnings=tuple(found.render(file) for found in place.report.warnings))
 
@@ -136,7 +157,7 @@ def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
     if store.kind == "sqlite" and os.path.isdir(store.path):  # not Path: it may raise
         place.at("path").wrong(f"expected a file, found the folder {store.path}")
     if store.kind == "redis":
-        _check_redis(store.redis, place.at("redis"))
+        check_redis(store.redis, place.at("redis"))
     return store
 
 
@@ -181,35 +202,6 @@ def _check_control(
             place.at("path").wrong(f"listeners[{index}] listens on {listener.address} already")
 
 
-def _check_redis(redis: RedisSettings, place: Place) -> None:
-    if redis.password and redis.password_file:
-        place.at("password_file").wrong("not together with password")
-    elif redis.password_file:
-        data = read_file(redis.password_file, place.at("password_file"))
-        if data is not None and not data.strip():
-            place.at("password_file").wrong(f"there is no password in {redis.password_file}")
-    elif redis.username and not any(
-        place.report.covers(place.at(name).path) for name in ("password", "password_file")
-    ):
-        place.at("username").wrong("needs password or password_file")
-    if redis.sentinels and not redis.sentinel_name:
-        place.at("sentinel_name").wrong("missing; sentinels needs it")
-    elif redis.sentinel_name and not redis.sentinels:
-        place.at("sentinel_name").wrong("needs sentinels")
-    for name in ("host", "port") if redis.sentinels else ():
-        if getattr(redis, name) != getattr(RedisSettings(), name):
-            place.at(name).wrong("not together with sentinels")
-    given = [name for name in ("ca", "certificate", "key") if getattr(redis, name)]
-    if given and not redis.tls:
-        for name in given:
-            place.at(name).wrong("needs tls = true")
-        return
-    for name, other in (("certificate", "key"), ("key", "certificate")):
-        if other in given and name not in given and not place.report.covers(place.at(name).path):
-            place.at(name).wrong(f"missing; {other} needs it")
-    check_tls(TlsSettings(redis.certificate, redis.key, ca=redis.ca), place)
-
-
 def _check_client_ids(settings: Settings, place: Place) -> None:
     """Whoever may be anonymous may give any user name, and so would have anybody's session."""
     for index, listener in enumerate(settings.listeners):
@@ -221,32 +213,17 @@ def _check_client_ids(settings: Settings, place: Place) -> None:
             )
 
 
-def _check_users(settings: Settings, place: Place) -> None:
-    if settings.auth.scram is not None and settings.auth.scram.users_file:
-        from mhub.auth.users import UsersFileError, parse_users
-
-        at = place.at("auth").at("scram").at("users_file")
-        data = read_file(settings.auth.scram.users_file, at)
-        if data is not None:
-            try:
-                parse_users(data, settings.auth.scram.users_file)
-            except UsersFileError as error:
-                at.wrong(str(error))
-
-
 def _warn(settings: Settings, place: Place) -> None:
     """What a broker can start with, but its owner hardly wants."""
     for index, listener in enumerate(settings.listeners):
         key = place.at("listeners").item(index).at("allow_anonymous").path
-        by_certificate = listener.tls is not None and listener.tls.identity_as_username != "off"
-        if (
-            not listener.limits.allow_anonymous
-            and settings.auth.scram is None
-            and not by_certificate
+        if not listener.limits.allow_anonymous and not any(
+            source.applies_to(listener.name) for source in settings.auth
         ):
             place.report.warn(
                 key,
-                f"nobody can log in at {listener.name}: it requires a user, and [auth] has none",
+                f"nobody can log in at {listener.name}: it requires a user, and no [[auth]] is for"
+                " it",
             )
     _warn_of_free_client_ids(settings, place)
     _warn_of_impatience(settings, place)

@@ -5,7 +5,7 @@ The options are those of Mosquitto 2.1's manual page, and older ones that it sti
 
 from typing import Final
 
-ACCESS: Final = "users and rules are not taken over yet: they come with access control"
+ACCESS: Final = "plugins are not taken over; see `auth` and `access`"
 
 # option: (our keys, a note).  No key: we do not offer it, and the note says what to do instead.
 OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
@@ -58,8 +58,8 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
         ("listeners.tls.client_certificate",),
         '`"required"`; there is also `"optional"`',
     ),
-    "use_identity_as_username": (("listeners.tls.identity_as_username",), '`"cn"`'),
-    "use_subject_as_username": (("listeners.tls.identity_as_username",), '`"subject"`'),
+    "use_identity_as_username": (("auth.identity",), 'type `"certificate"`, `"cn"`'),
+    "use_subject_as_username": (("auth.identity",), 'type `"certificate"`, `"subject"`'),
     "tls_version": (("listeners.tls.min_version",), "the lowest version, not the only one"),
     "ciphers": (("listeners.tls.ciphers",), "for TLS 1.2"),
     "ciphers_tls1.3": (("listeners.tls.ciphersuites",), "a list"),
@@ -109,10 +109,16 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "allow_duplicate_messages": ((), "overlapping subscriptions deliver a message once"),
     "retain_expiry_interval": ((), "always: expired retained messages go within a minute"),
     # Users and rules
-    "acl_file": ((), ACCESS),
+    "acl_file": (
+        ("access.policy",),
+        "made into rules by `mhub import` and `mhub policy import-mosquitto`",
+    ),
     "auth_plugin": ((), ACCESS),
     "auth_plugin_deny_special_chars": ((), ACCESS),
-    "check_retain_source": ((), ACCESS),
+    "check_retain_source": (
+        (),
+        "never: a retained message stays though its publisher may not publish there any more",
+    ),
     "global_plugin": ((), ACCESS),
     "plugin": ((), ACCESS),
     "plugin_load": ((), ACCESS),
@@ -135,8 +141,8 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     # The broker
     "sys_interval": (("sys.interval_s",), ""),
     "password_file": (
-        ("auth.scram.users_file",),
-        "SCRAM-SHA-256 for MQTT 5.0; made by `mhub scram-user`",
+        ("auth.file",),
+        'type `"password-file"`; the file is read as it is',
     ),
     "log_type": (("log.level",), "a threshold"),
     "connection_messages": (

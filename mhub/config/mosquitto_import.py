@@ -7,14 +7,15 @@ the reason.  Where Mosquitto's default differs in who may come in or in what is 
 written out.  Where rules of access get lost, nobody is let in rather than everybody.
 """
 
+import os
 import sys
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.config.mosquitto import ACCESS, BRIDGES, note_of
+from mhub.config.mosquitto import BRIDGES, note_of
 from mhub.config.mosquitto_file import Listener, MosquittoFile, Option, ReadError, read
 from mhub.config.mosquitto_values import (
     DESTINATIONS,
@@ -34,6 +35,11 @@ from mhub.config.mosquitto_values import (
 OK: Final = 0
 FAILED: Final = 1
 
+SEVERAL_RULES: Final = (
+    "left out: mhub has one set of rules for all listeners; make one with `mhub policy"
+    " import-mosquitto`"
+)
+
 
 class Import:
     """What a mosquitto.conf becomes: tables of keys, and remarks about the rest."""
@@ -45,14 +51,18 @@ class Import:
         self.mistakes: list[tuple[Option, str]] = []
         self.general: dict[str, dict[str, object]] = {}
         self.listeners: list[dict[str, object]] = []
+        self._auth: dict[tuple[str, str, str], list[str]] = {}  # the listeners of each [[auth]]
         self._broker()
+        self.acl_file = self._find_rules()
         for listener in found.listeners:
             self._listener(listener)
         if not self.listeners:
             # Without any, Mosquitto lets everybody on this machine in, and mhub does, too; not so
             # if those of the file were left out.
             local = not found.listeners and self._allow_anonymous(None, True)
-            self.listeners.append({"host": "127.0.0.1", "port": 1883, "allow_anonymous": local})
+            keys: dict[str, object] = {"host": "127.0.0.1", "port": 1883, "allow_anonymous": local}
+            self._password_file(None, keys)
+            self.listeners.append(keys)
         self._rest()
 
     # The broker as a whole
@@ -171,6 +181,7 @@ class Import:
                 self._used.update(options)
             return
         self._transport(listener, keys)
+        self._password_file(listener, keys)
         for name, (key, convert) in LISTENER.items():
             if (option := listener.last(name)) is not None:
                 value = self._convert(option, convert)
@@ -188,11 +199,13 @@ class Import:
                 keys["bind_interface"] = self._convert(option, str)
         if (option := listener.last("use_username_as_clientid")) is not None:
             if self._convert(option, boolean):
-                if "tls.identity_as_username" in keys:
+                if self._is_asked(keys):
                     keys["username_as_client_id"] = True
                 else:
-                    self._remark(option, f"nobody proves to be who a user name says; {ACCESS}")
+                    self._remark(option, "nobody proves to be who a user name says")
         keys["allow_anonymous"] = self._allow_anonymous(listener, False)
+        if keys["allow_anonymous"] and keys.pop("username_as_client_id", False):
+            self._remark(listener.head, "username_as_client_id needs allow_anonymous = false")
         for options in listener.options.values():
             for option in options:
                 if option not in self._used:
@@ -300,9 +313,9 @@ class Import:
             if (option := given["crlfile"]) is not None:
                 keys["tls.crl"] = option.value
             if flag("use_subject_as_username"):
-                keys["tls.identity_as_username"] = "subject"
+                self._ask("certificate", "identity", "subject", keys)
             elif flag("use_identity_as_username"):
-                keys["tls.identity_as_username"] = "cn"
+                self._ask("certificate", "identity", "cn", keys)
         else:
             for name in ("crlfile", "use_identity_as_username", "use_subject_as_username"):
                 if (option := given[name]) is not None and option.value.lower() != "false":
@@ -320,6 +333,60 @@ class Import:
 
     # Who is let in
 
+    def _ask(self, kind: str, key: str, value: str, keys: dict[str, object]) -> None:
+        """An authenticator for a listener."""
+        self._auth.setdefault((kind, key, value), []).append(_name(keys))
+
+    def _is_asked(self, keys: dict[str, object]) -> bool:
+        return any(_name(keys) in listeners for listeners in self._auth.values())
+
+    def _password_file(self, listener: Listener | None, keys: dict[str, object]) -> None:
+        own = listener.options if listener is not None else {}
+        option = listener.last("password_file") if listener is not None else None
+        if option is None:
+            option = self._last("password_file")
+        if option is None:
+            return
+        self._used.add(option)
+        lost = self._lost(own)
+        if not lost:
+            self._ask("password-file", "file", option.value, keys)
+        else:
+            others = " and ".join(sorted(lost))
+            self._remark(
+                option,
+                f"left out, as its users could do anything: {others} is not taken over here; make"
+                ' rules of it, then add [[auth]] with type = "password-file"',
+            )
+
+    def _find_rules(self) -> Option | None:
+        """The acl_file, if there is one for all listeners: there is one set of rules here."""
+        general = self._found.general.get("acl_file", [])
+        each = [
+            listener.options.get("acl_file", []) or general for listener in self._found.listeners
+        ]
+        found = [options[-1] for options in each or [general] if options]
+        self._used.update(general, *each)
+        if not found:
+            return None
+        if len(found) < len(each) or len({option.value for option in found}) > 1:
+            for option in found:
+                self._remark(option, SEVERAL_RULES)
+            return None
+        rules = rules_file(found[0])
+        self._set("access", "policy", rules)
+        self._remark(
+            found[0],
+            f"its rules become those in {rules}; where it was not made, make it with `mhub policy"
+            f" import-mosquitto {found[0].value} --output {rules}`",
+        )
+        return found[0]
+
+    def _lost(self, own: Iterable[str]) -> set[str]:
+        """What decided who gets in or what they may do, and is not taken over."""
+        taken = {"password_file"} if self.acl_file is None else {"password_file", "acl_file"}
+        return ({*own} | {*self._found.general}) & GUARDS - taken
+
     def _allow_anonymous(self, listener: Listener | None, local: bool) -> bool:
         """As Mosquitto would have it, but never more than that."""
         own = listener.options if listener is not None else {}
@@ -329,7 +396,7 @@ class Import:
             given = general.get("allow_anonymous")
         guards = {*own} & GUARDS | {*general} & GUARDS
         wanted = bool(self._convert(given[-1], boolean)) if given else local and not guards
-        if not wanted or guards <= {"password_file"}:
+        if not wanted or not self._lost(own):
             return wanted
         if given:
             text = "only for those with a user for now, as rules and plugins are not taken over"
@@ -346,8 +413,6 @@ class Import:
         note = note_of(option.name)
         if note is None:
             self.mistakes.append((option, "Mosquitto 2.1 has no such option"))
-        elif option.name == "password_file":
-            self._remark(option, f"{ACCESS}; for MQTT 5.0 there is SCRAM, see mhub scram-user")
         elif option.name != "per_listener_settings":
             self._remark(option, note or "no counterpart")
 
@@ -372,6 +437,9 @@ class Import:
         found.sort(key=lambda each: (self._found.files.index(each[0].file), each[0].line))
         return [f"{option.place}: {option.name}: {text}" for option, text in found]
 
+    def password_files(self) -> list[str]:
+        return [value for kind, _, value in self._auth if kind == "password-file"]
+
     def toml(self, source: str) -> str:
         return "\n".join(self._lines(source)) + "\n"
 
@@ -388,11 +456,31 @@ class Import:
             yield "[[listeners]]"
             for key, value in listener.items():
                 yield f"{key} = {_value(value)}"
+        names = [_name(listener) for listener in self.listeners]
+        for number, ((kind, key, value), listeners) in enumerate(self._auth.items()):
+            yield from ["", "[[auth]]", f'type = "{kind}"']
+            if any(kind == other for other, *_ in list(self._auth)[:number]):
+                yield f'name = "{kind}-{number + 1}"'
+            yield f"{key} = {_value(value)}"
+            if listeners != names:
+                yield f"listeners = {_value(listeners)}"
         for table, keys in self.general.items():
             yield ""
             yield f"[{table}]"
             for key, value in keys.items():
                 yield f"{key} = {_value(value)}"
+
+
+def rules_file(acl_file: Option) -> str:
+    """The name of the file with what an acl_file becomes, beside the TOML."""
+    return f"{Path(acl_file.value).name}.csv"
+
+
+def _name(keys: dict[str, object]) -> str:
+    """What a listener without a name is called."""
+    if keys.get("transport") == "unix":
+        return f"unix-{os.path.basename(str(keys['path']))}"
+    return f"{keys.get('transport', 'tcp')}-{keys['port']}"
 
 
 def _value(value: object) -> str:
@@ -418,7 +506,8 @@ def main(argv: list[str]) -> int:
         prog="mhub import",
         description="Make a configuration for mhub from a mosquitto.conf. What is different here or"
         " has no counterpart is listed, with its line: on stderr, and at the head of the result."
-        " Users and rules of access (password_file, acl_file, plugins) are not taken over yet."
+        " With -o, the rules of an acl_file are written to a CSV file beside it. Plugins are not"
+        " taken over."
         " The exit status is 1 when something in the file was not understood; the rest is"
         " imported all the same.",
     )
@@ -447,9 +536,39 @@ def main(argv: list[str]) -> int:
             return FAILED
     for line in found.report():
         print(line, file=sys.stderr)
+    is_made = args.output is None or _write_rules(found, Path(args.output).parent)
     for line in _unfinished(text, args.output or "mhub.toml"):
         print(f"to be mended: {line}", file=sys.stderr)
-    return FAILED if found.mistakes else OK
+    return FAILED if found.mistakes or not is_made else OK
+
+
+def _write_rules(found: Import, folder: Path) -> bool:
+    """What the acl_file becomes, beside the TOML; False if it cannot be made."""
+    if found.acl_file is None:
+        return True
+    from mhub.access.mosquitto_acl import read_files
+    from mhub.access.policy import PolicyError, write_csv
+
+    passwords = found.password_files()
+    try:
+        # Relative paths start there, as those in the TOML do.
+        imported = read_files(
+            str(folder / found.acl_file.value),
+            str(folder / passwords[0]) if len(passwords) == 1 else "",
+        )
+        text = f"# Made by `mhub import` from {_safe(found.acl_file.value)}\n"
+        with open(folder / rules_file(found.acl_file), "x", encoding="utf-8") as file:
+            file.write(text + write_csv(imported.rows))
+    except PolicyError as error:
+        for each in error.errors:
+            print(each, file=sys.stderr)
+        return False
+    except OSError as error:
+        print(f"mhub import: {error.filename}: {error.strerror}", file=sys.stderr)
+        return False
+    for warning in imported.warnings:
+        print(warning, file=sys.stderr)
+    return True
 
 
 def _unfinished(text: str, file: str) -> list[str]:

@@ -6,6 +6,7 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from mhub.config.auth import COMMON, Sources
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.listeners import LISTENER_KEYS
 from mhub.config.load import BROKER_KEYS, TOP
@@ -38,7 +39,7 @@ def _lines() -> Iterator[str]:
     yield "## Keys"
     for name, entry in TOP.items():
         yield ""
-        yield f"### `[[{name}]]`" if name == "listeners" else f"### `[{name}]`"
+        yield f"### `[[{name}]]`" if name in ("listeners", "auth") else f"### `[{name}]`"
         yield ""
         yield entry.doc
         if name == "limits":
@@ -50,6 +51,11 @@ def _lines() -> Iterator[str]:
                 LISTENER_KEYS,
             )
             yield from _inner("listeners", LISTENER_KEYS)
+        elif isinstance(entry.kind, Sources):
+            yield from _table("", COMMON)
+            for kind, keys in entry.kind.types().items():
+                yield from ["", f'#### `[[auth]]` with `type = "{kind}"`']
+                yield from _table("" if keys else "It has no keys of its own.", keys)
         else:
             plain = {key: of for key, of in entry.kind.keys.items() if not of.kind.keys}
             if plain:
@@ -76,6 +82,8 @@ def _inner(path: str, keys: Mapping[str, Key[Any]]) -> Iterator[str]:
 def _table(head: str, keys: Mapping[str, Key[Any]]) -> Iterator[str]:
     if head:
         yield from ["", head]
+    if not keys:
+        return
     yield from ["", "| key | type | default | meaning |", "| --- | --- | --- | --- |"]
     for name, entry in keys.items():
         doc = f"{entry.doc} ({' and '.join(entry.only)} only)" if _is_narrow(entry) else entry.doc

@@ -6,7 +6,10 @@ The classes are frozen: a reload makes new ones.  What stands in `setting(...)` 
 from dataclasses import dataclass, field
 from typing import Final
 
+from mhub.config.access import AccessSettings
+from mhub.config.auth import PasswordSettings, SourceSettings
 from mhub.config.cluster import ClusterSettings
+from mhub.config.guard import GuardSettings
 from mhub.config.kinds import (
     Boolean,
     Choice,
@@ -114,11 +117,6 @@ class TlsSettings:
     )
     crl: str = setting(
         FilePath(), "", "Client certificates that were revoked, as a PEM file.", shown="none"
-    )
-    identity_as_username: str = setting(
-        Choice("off", "cn", "subject"),
-        "off",
-        "Take the user name from the client's certificate: its common name, or its whole subject.",
     )
 
 
@@ -344,6 +342,12 @@ class NetSettings:
         20_000,
         "How many messages are handed to clients before the sockets are looked at again.",
     )
+    overload_drift_s: float = setting(
+        Seconds(0, 3600),
+        2.0,
+        "When the broker is late by so much, twice in a row, it refuses new clients (0x89, in MQTT"
+        " 3.1.1 the return code 3) until it has caught up; 0 never does.",
+    )
     portion: int = setting(
         Integer(1, 1_000_000),
         500,
@@ -415,23 +419,6 @@ class LogSettings:
 
 
 @dataclass(frozen=True)
-class ScramSettings:
-    users_file: str = setting(
-        FilePath(),
-        "",
-        "Who may log in; written by `mhub scram-user`. Read again when it changes.",
-        required=True,
-    )
-
-
-@dataclass(frozen=True)
-class AuthSettings:
-    scram: ScramSettings | None = setting(  # noqa: RUF009 (makes a field)
-        Record(ScramSettings), None, "Enhanced authentication with SCRAM-SHA-256.", shown="off"
-    )
-
-
-@dataclass(frozen=True)
 class ControlSettings:
     path: str = setting(
         FilePath(off=True),
@@ -457,7 +444,10 @@ class Settings:
     sys: SysSettings = field(default_factory=SysSettings)
     net: NetSettings = field(default_factory=NetSettings)
     log: LogSettings = field(default_factory=LogSettings)
-    auth: AuthSettings = field(default_factory=AuthSettings)
+    auth: tuple[SourceSettings, ...] = ()
+    passwords: PasswordSettings = field(default_factory=PasswordSettings)
+    guard: GuardSettings = field(default_factory=GuardSettings)
     cluster: ClusterSettings | None = None
     control: ControlSettings = field(default_factory=ControlSettings)
+    access: AccessSettings | None = None
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant

@@ -1,5 +1,7 @@
 """What a configuration comes to, in a few lines for `mhub check-config`."""
 
+from mhub.config.access import REGISTRY, AccessSettings
+from mhub.config.auth import SourceSettings
 from mhub.config.cluster import ClusterSettings
 from mhub.config.limits import LIMIT_KEYS
 from mhub.config.settings import ListenerSettings, Settings, StoreSettings
@@ -15,13 +17,20 @@ def summary(settings: Settings) -> str:
         text = ", ".join(_special(listener, settings))
         lines.append(f"  {listener.name:<{width}}  {listener.address:<{address}}  {text}".rstrip())
     lines.append(f"  {_store(settings.store)}")
-    if settings.auth.scram is not None:
-        lines.append(f"  SCRAM-SHA-256 users from {settings.auth.scram.users_file}")
+    if settings.auth:
+        lines.append(f"  clients are identified by {', then '.join(map(_source, settings.auth))}")
+    if settings.access is not None and settings.access.enabled:
+        lines.append(f"  {_access(settings.access)}")
     if settings.cluster is not None:
         lines.append(f"  {_cluster(settings.cluster)}")
     if settings.control.required:
         lines.append(f"  control socket {settings.control.path}")
     return "\n".join(lines)
+
+
+def _source(source: SourceSettings) -> str:
+    name = source.name if source.name == source.type else f"{source.name} ({source.type})"
+    return f"{name} at {' and '.join(source.listeners)}" if source.listeners else name
 
 
 def _store(store: StoreSettings) -> str:
@@ -35,6 +44,12 @@ def _store(store: StoreSettings) -> str:
         )
     safety = "" if store.synchronous == "full" else f', synchronous = "{store.synchronous}"'
     return f"sessions and messages in {store.path}{safety}"
+
+
+def _access(access: AccessSettings) -> str:
+    place = "the registry" if access.policy == REGISTRY else access.policy
+    refused = "" if access.subscribe == "strict" else f', subscribe = "{access.subscribe}"'
+    return f"access control by rules in {place}{refused}"
 
 
 def _cluster(cluster: ClusterSettings) -> str:

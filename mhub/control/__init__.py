@@ -10,6 +10,9 @@ answer      what is written of an answer, as its client takes it
 client      one call, blocking, for command lines; needs no reactor and no HTTP library
 place       which socket a command line means
 
+    user_command, role_command, policy_command, ban_command, explain_command
+                     `mhub user|role|policy|ban|explain`, by registry_calls: of a broker, or of
+                     its store; access_view is how they look
     broker_command   `mhub status|clients|kick`; broker_view is how they look
     cluster_command  `mhub cluster status|leave|forget`; cluster_view is how the first of them looks
     table, figures   texts and numbers of answers, as a terminal has room for them

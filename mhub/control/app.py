@@ -13,38 +13,27 @@ from klein import Klein
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from twisted.web.iweb import IRequest
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound
 
+from mhub.access.calls import CALLS, perform
 from mhub.control.answer import CONTENT_TYPE, Answer
 from mhub.control.contract import from_line, to_line
 from mhub.log import logger
+from mhub.operations.arguments import checked
 from mhub.operations.clients import MOST
 from mhub.operations.contract import BadArgument, NotThere, OperationError
 from mhub.operations.operations import Operations
 
 METHODS: Final = ("GET", "POST")
 
-KINDS: Final[dict[type, str]] = {str: "text", int: "an integer", bool: "true or false"}
-
 
 def arguments(body: bytes, parameters: Mapping[str, object]) -> dict[str, object]:
-    """What a request asks with.  A parameter is its default, or the type of what must be given.
-
-    Raises BadArgument.
-    """
+    """What a request asks with; `parameters` as for checked().  Raises BadArgument."""
     try:
         given = from_line(body) if body.strip() else {}
     except ValueError:
         raise BadArgument("expected the arguments as a JSON object") from None
-    for name in given:
-        if name not in parameters:
-            raise BadArgument(f"unknown argument {name!r}")
-    for name, default in parameters.items():
-        kind = default if isinstance(default, type) else type(default)
-        value = given.setdefault(name, default)
-        if type(value) is not kind:
-            raise BadArgument(f"{name}: expected {KINDS[kind]}")
-    return given
+    return checked(given, parameters)
 
 
 class ControlApp:
@@ -107,12 +96,29 @@ class ControlApp:
     def cluster_forget(self, request: IRequest) -> Deferred[None]:
         return self._serve(self._answer(request), self._operations.cluster_forget, node=str)
 
+    @app.route("/access/<name>", methods=METHODS)
+    def access(self, request: IRequest, name: str) -> Deferred[None]:
+        """Users, roles, rules and bans: the calls of `mhub.access.calls`."""
+        call, interface = CALLS.get(name), self._operations.access
+        if call is None or interface is None:
+            raise NotFound
+        if call.changes and request.method != b"POST":
+            raise MethodNotAllowed
+        return self._serve(
+            self._answer(request),
+            partial(perform, interface, call),
+            **call.parameters,
+        )
+
     @app.handle_errors(HTTPException)
     def unknown(self, request: Any, failure: Failure) -> bytes:
         """Klein's own answers would be HTML."""
         error = failure.value
         code = error.code if isinstance(error, HTTPException) and error.code else 500
-        known = ", ".join(sorted(rule.rule[1:] for rule in self.app.url_map.iter_rules()))
+        names = [rule.rule[1:] for rule in self.app.url_map.iter_rules() if not rule.arguments]
+        if request.path.startswith(b"/access/"):
+            names = [f"access/{name}" for name in CALLS]
+        known = ", ".join(sorted(names))
         text = "this operation needs POST" if code == 405 else f"this broker knows {known}"
         request.setResponseCode(code)
         request.setHeader(b"Content-Type", CONTENT_TYPE)

@@ -32,6 +32,14 @@ def status_text(status: Facts) -> str:
             f"{_text(listener, 'name')}, {_text(listener, 'address')}:"
             f" {_count(listener, 'connections')}{f' of {most:.0f}' if most else ''} connected",
         )
+    for n, source in enumerate(status.get("authenticators") or ()):
+        _line(
+            lines,
+            "" if n else "authenticators",
+            f"{_text(source, 'name')}: {_text(source, 'state')}; {_count(source, 'accepted')}"
+            f" accepted, {_count(source, 'refused')} refused, {_count(source, 'passed_on')} passed"
+            f" on, {_count(source, 'errors')} errors",
+        )
     _line(
         lines,
         "connections",
@@ -75,6 +83,7 @@ def status_text(status: Facts) -> str:
     _line(lines, "retained", f"{_count(queues, 'retained')}, {_size(queues, 'retained_bytes')}B")
     _store(lines, _part(status, "store"))
     _cluster(lines, status.get("cluster"))
+    _access(lines, status.get("access"))
     return "\n".join(lines)
 
 
@@ -105,6 +114,19 @@ def _cluster(lines: list[str], cluster: object) -> None:
         f"{_count(cluster, 'queued_messages')} messages, {_size(cluster, 'queued_bytes')}B wait for"
         " other nodes",
     )
+
+
+def _access(lines: list[str], access: object) -> None:
+    if not isinstance(access, Mapping):
+        return
+    _line(
+        lines,
+        "access",
+        f"{_count(access, 'rows')} rows from {_text(access, 'policy')},"
+        f" revision {_text(access, 'revision')}",
+    )
+    if access.get("problem"):
+        _line(lines, "", f"not as it is now: {_text(access, 'problem')}")
 
 
 def is_connected(client: Facts) -> bool:
@@ -200,6 +222,25 @@ def _connection(lines: list[str], client: Facts, detail: Facts) -> None:
     _line(lines, "", f"since {since}, {short_time(number_of(client, 'connected_s'))}")
     if detail.get("is_reading") is False:
         _line(lines, "", "it does not read what it is sent")
+    _limits(lines, detail)
+
+
+WAITS: Final = {
+    "rate": "it is not read from until it may send again",
+    "max_messages_out_per_s": "messages wait until it may have more",
+}
+
+
+def _limits(lines: list[str], detail: Facts) -> None:
+    """Its rates, and how often it has reached which limit."""
+    rates, limited = _part(detail, "rates"), _part(detail, "limited")
+    shown = [f"{name} {short_count(number_of(rates, name))}" for name in rates]
+    shown += [f"{name} reached {short_count(number_of(limited, name))} times" for name in limited]
+    for n, text in enumerate(shown):
+        _line(lines, "" if n else "limits", text)
+    for name in detail.get("waits_for") or ():
+        if name in WAITS:
+            _line(lines, "", WAITS[name])
 
 
 def kicked_text(kicked: Facts) -> str:

@@ -17,9 +17,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
-MAX_REQUEST: Final = 512 * 1024
-"""How long the arguments may be, in bytes: a client id of 65,535 control characters has six times
-that as JSON, and whoever calls itself so must not be safe from being kicked."""
+MAX_REQUEST: Final = 4 << 20
+"""How long the arguments may be, in bytes: a policy of 10,000 rules, which is imported as a whole,
+has a quarter of that."""
 
 MAX_UNIX_PATH: Final = 107
 """What the kernel's address structure holds, in bytes."""

@@ -4,9 +4,14 @@ Sans-I/O and compiled by mypyc: no twisted, no zope, no clock (`now` is an argum
 Imports `mhub.wire` and the standard library.  The world is reached through the ports alone.
 
     limits      what a listener allows its clients
+    quota       limits of a user or a role, in the place of the listener's
+    rates       how fast clients may be: token buckets, and who waits for them
+    accounts    what the users and tenants have: connections, sessions, subscriptions, ...
+    overload    whether the broker falls behind
     ports       what the core needs from the world: outlets, the journal writer, the cluster
     principal   who a connection is: what it has proved, what it only says
     authentication  what an authenticator is asked and may answer, at once or later
+    guard       who is kept out: what it is asked at a CONNECT
     authorization   what is asked about a principal before it may do something
     namespace   the topics that a client sees: those below its mount point
     events      what happens, as one stream for any number of sinks; never per message
@@ -22,6 +27,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     outgoing    what waits for it: a bounded queue, of which a part may be paged out
     replay      retained messages for its new subscriptions
     redistribution  what a member of a shared group leaves undone goes to the others
+    revocation  rights that change: the invariants, and sessions that are reviewed
     storage     the hub's side of the store: what goes there and comes back, and who waits for it
     connection  one network connection: packets in, frames out
     partial     packets of which only a part has come, of all connections together

@@ -1,6 +1,7 @@
 """CONNECT and AUTH: who it is, which session it gets, what the CONNACK says.
 
-    connect -> authenticator or exchange (`mhub.core.authentication`) -> _take
+    connect -> guard (`mhub.core.guard`): bans, lock-outs
+            -> authenticator or exchange (`mhub.core.authentication`) -> _take
     auth    -> exchange                                               -> _take
     _take   -> _act, with the Step; at once, or by answered() when it comes later
     _act    -> _accept     who it is is known: client id, will, keep-alive, expiry are decided
@@ -34,9 +35,10 @@ from mhub.core.connection import (
     Connection,
     Welcome,
 )
+from mhub.core.guard import Guard, Refusal
 from mhub.core.limits import Limits
 from mhub.core.principal import Identity
-from mhub.core.session import STATE_LOST, Will
+from mhub.core.session import STATE_LOST, Will, describe_withdrawn
 from mhub.wire import decode, encode, properties, reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import V5, V31, VERSION_NAMES, Connect
@@ -74,12 +76,17 @@ CONNACK_REASONS: Final = frozenset(
     }
 )  # [MQTT-3.2.2-8]
 
+CREDENTIALS: Final = frozenset({reasons.BAD_USER_OR_PASSWORD, reasons.NOT_AUTHORIZED})
+"""Reasons of an authenticator that say: it is not who it says.  Others are about the broker."""
+
 
 class Admission:
     def __init__(self, hub: "Hub") -> None:
         self.hub = hub
         self.authenticator: Authenticator | None = None
         self.methods: dict[str, Method] = {}  # of enhanced authentication, by their names
+        self.waiting: dict[Connection, bool] = {}  # known, and their session is to come
+        self.guard: Guard | None = None
 
     def connect(self, connection: Connection, data: bytes, body: int, end: int) -> None:
         allowed = connection.limits
@@ -107,6 +114,8 @@ class Admission:
         principal = connection.principal
         principal.client_id = packet.client_id
         principal.claimed_user = packet.username or ""
+        if self.guard is not None and self._kept_out(connection, self.guard.arriving(principal)):
+            return
         method = packet.properties.texts.get(properties.AUTH_METHOD)
         if method is not None:
             self._begin_exchange(connection, packet, method)
@@ -118,9 +127,20 @@ class Admission:
         else:
             self._accept(connection, packet, b"")
 
+    def _kept_out(self, connection: Connection, refusal: Refusal | None) -> bool:
+        if refusal is None:
+            return False
+        connection.fail(refusal.reason, refusal.text, refusal.told)
+        return True
+
     def _check_open(self) -> None:
         if self.hub.stopping:
             raise ProtocolFault(reasons.SERVER_UNAVAILABLE, "the broker is stopping")
+        overload = self.hub.overload
+        if overload.active:
+            overload.refused += 1
+            self.hub.stats.refused_overload += 1
+            raise ProtocolFault(reasons.SERVER_BUSY, "the broker has too much to do")
         redirect = self.hub.redirect
         if redirect is not None:
             raise ProtocolFault(redirect.reason, "this node is leaving the cluster")
@@ -147,11 +167,20 @@ class Admission:
         if namespace is not None:
             will.topic = namespace.mounted(will.topic)
             will.topic_data = will.topic.encode("utf-8")
-        check_name(will.topic, self.hub.router.max_levels)
+        size = len(name.encode("utf-8"))
+        if size > allowed.max_topic_length:
+            self.hub.limited(connection, events.TOPIC_LENGTH)
+            raise ProtocolFault(
+                reasons.TOPIC_NAME_INVALID,
+                f"a will topic of {size} bytes, at most {allowed.max_topic_length} are allowed",
+            )
+        check_name(will.topic, min(allowed.max_topic_levels, self.hub.router.max_levels))
         will.topic_field = topic_field(will.topic_data)
         reason = self.hub.may_leave_will(connection.principal, will)
         if reason:
-            self.hub.events.denied(connection, events.WILL, will.topic, reason)
+            self.hub.events.denied(
+                connection, events.WILL, will.topic, reason, will.qos, will.retain
+            )
             raise ProtocolFault(reason, f"not authorized to leave a will at {name!r}")
 
     # Authentication
@@ -249,6 +278,10 @@ class Admission:
         authentication.exchange = None
         if step.outcome == FAILURE:  # [MQTT-4.12.0-4, MQTT-4.12.1-2]
             again = authentication.packet is None
+            if self.guard is not None and step.reason in CREDENTIALS:
+                user = step.user or connection.principal.claimed_user
+                if self._kept_out(connection, self.guard.failed(connection.principal, user)):
+                    return
             reason = reasons.NOT_AUTHORIZED if again else step.reason
             connection.fail(reason, step.text, reasons.name(reason))
             return
@@ -274,14 +307,46 @@ class Admission:
             raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as another user")
         connection.principal = before.identified(identity)
         self.hub.set_principal(session, connection.principal)
+        self.hub.review_quota(session, connection)
+        self._set_expiry(connection)
+        self.hub.wheel.arm(connection, connection.deadline())
+
+    def _set_expiry(self, connection: Connection) -> None:
+        """How long the connection may last, by what its client has proved; ProtocolFault: no time.
+
+        Identities tell it as time of day, which the hub's clock knows nothing of.
+        """
+        expires_at = connection.principal.expires_at
+        connection.expires_at = 0.0
+        if expires_at:
+            unix_time = self.hub.unix_time
+            left_s = expires_at - (self.hub.now if unix_time is None else unix_time())
+            if left_s <= 0:
+                raise ProtocolFault(reasons.NOT_AUTHORIZED, "the authentication has expired")
+            connection.expires_at = self.hub.now + left_s
+
+    def check_connect(self, connection: Connection) -> None:
+        """Whether a client may connect, once it is known who it is."""
+        hub = self.hub
+        authorizer = hub.authorizer
+        if authorizer is None:
+            return
+        connection.rights = hub.rights
+        principal = connection.principal
+        reason = authorizer.connect(principal)
+        if reason:
+            hub.stats.connect_denied += 1
+            hub.events.denied(connection, events.CONNECT, principal.client_id, reason)
+            raise ProtocolFault(reason, f"not authorized to connect as {principal.client_id!r}")
 
     # The answer
 
     def _accept(self, connection: Connection, packet: Connect, auth_data: bytes) -> None:
         """It is known who it is: everything else that a CONNECT asks for is decided here."""
         hub = self.hub
-        allowed = connection.limits
         principal = connection.principal
+        hub.set_limits(connection)
+        allowed = connection.limits
         if not principal.is_verified() and not allowed.allow_anonymous:
             raise ProtocolFault(reasons.NOT_AUTHORIZED, "anonymous clients are not allowed here")
         if allowed.username_as_client_id:
@@ -293,7 +358,13 @@ class Admission:
             packet.client_id = principal.user
         client_id, assigned = self._client_id(connection, packet)
         principal.client_id = client_id
+        if self.guard is not None and self._kept_out(connection, self.guard.admitted(principal)):
+            return
+        self.check_connect(connection)
+        self._set_expiry(connection)
         hub.check_session_limit(connection, client_id)
+        if principal.user or principal.tenant:
+            hub.check_accounts(connection, client_id)
         self._check_will(connection, packet)
         keepalive_s = _granted_keepalive_s(packet, allowed)
         expiry_s = _granted_expiry_s(packet, allowed)
@@ -308,7 +379,11 @@ class Admission:
                 )
         connection.welcome = Welcome(packet, expiry_s, answer)
         peers = hub.peers
-        if peers is None or not peers.table.sessions or not peers.neighbours.claim(connection):
+        if peers is None or not peers.table.sessions:
+            self.welcome(connection)
+            return
+        self.waiting[connection] = True
+        if not peers.neighbours.claim(connection):
             self.welcome(connection)
 
     def welcome(self, connection: Connection) -> None:
@@ -318,6 +393,8 @@ class Admission:
         welcome = connection.welcome
         assert welcome is not None
         connection.welcome = None
+        if self.waiting:
+            self.waiting.pop(connection, None)
         packet = welcome.packet
         given = packet.properties
         expiry_s = welcome.expiry_s
@@ -354,12 +431,31 @@ class Admission:
             # MQTT 3.1 has no Session Present.
             connection.write(encode.connack_v3(present and packet.version != V31, 0))
         else:
-            connection.write(encode.connack_v5(present, 0, welcome.answer))
+            answer = welcome.answer
+            if present and session.withdrawn is not None:
+                answer = self._with_withdrawn(connection, answer, session.withdrawn)
+            connection.write(encode.connack_v5(present, 0, answer))
+        session.withdrawn = None
         hub.events.connected(connection, present)
         session.resume(connection)
         session.drain_queue(hub.portion)
         if waited:
             hub.continue_later(connection)
+            if self.guard is not None:
+                # A ban may have come while it waited.  The session has arrived, and belongs to a
+                # client that was connected: so it is, and not for long.
+                refusal = self.guard.admitted(connection.principal)
+                if refusal is not None:
+                    hub.dismiss(connection, refusal.reason, refusal.told)
+
+    def _with_withdrawn(self, connection: Connection, answer: bytes, withdrawn: list[str]) -> bytes:
+        """Tell a client which subscriptions it has lost while it was away, if there is room."""
+        if not connection.problem_info:
+            return answer
+        told = answer + properties.text(properties.REASON_STRING, describe_withdrawn(withdrawn))
+        if len(encode.connack_v5(True, 0, told)) > connection.max_packet_out:  # [MQTT-3.2.2-19]
+            return answer
+        return told
 
     def _client_id(self, connection: Connection, packet: Connect) -> tuple[str, bool]:
         """The client id to use, and whether it was made here."""

@@ -36,6 +36,7 @@ class Step:
         self.identity: Identity | None = None  # who it is, once outcome is SUCCESS
         self.reason = 0  # the reason code of a FAILURE
         self.text = ""  # why it failed, for the log alone
+        self.user = ""  # who it said it was, where that is not the User Name of the CONNECT
 
 
 def proceed(data: bytes) -> Step:

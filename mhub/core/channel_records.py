@@ -30,6 +30,7 @@ CONFIRM: Final = 2
 QOS: Final = 3
 RETAIN: Final = 4
 HLC: Final = 8  # 8 bytes: when it was retained
+OWNED: Final = 16  # size (u32) and text: whose it is
 APART: Final = 32  # not for plain subscriptions
 SHARED: Final = 64  # a count (u32), and the names of shared subscriptions that it is for
 PROPERTIES: Final = 128  # the PUBLISH is one of MQTT 5, else of 3.1.1
@@ -113,6 +114,10 @@ def head_of(message: Publish, plain: bool, shares: list[str] | None) -> bytes:
         if message.hlc:
             flags |= HLC
             head = u64(message.hlc)
+        if message.owner:
+            flags |= OWNED
+            owner = message.owner.encode("utf-8")
+            head += u32(len(owner)) + owner
     if not plain:
         flags |= APART
     if shares is not None:
@@ -174,6 +179,10 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
         hlc, pos = read_u64(data, pos)
         if hlc > CLOCK.high:
             raise malformed("a message from a peer with an invalid timestamp")
+    owner = ""
+    if flags & OWNED:
+        size, pos = read_u32(data, pos, len(data))
+        owner, pos = _text(data, pos, size)
     if flags & SHARED:
         shares = []
         count, pos = read_u32(data, pos, len(data))
@@ -187,6 +196,7 @@ def read_record(data: bytes, pos: int, now: float) -> tuple[Publish, bool, list[
     message.qos = flags & QOS
     message.retain = flags & RETAIN != 0
     message.hlc = hlc
+    message.owner = owner
     if message.expiry_s >= 0:
         message.expires_at = now + message.expiry_s
     return message, flags & APART == 0, shares, stop

@@ -18,11 +18,13 @@ There are several reasons to read nothing from a client, which come and go indep
 is the set of them, and reading goes on when it is empty.  UNREAD and DEFERRED are about replies
 that gather.  The others, PUT_OFF, say what bytes that were read and not handled (`partial`) wait
 for: one thing at a time, as they are in order.  A connection that waits while there are no such
-bytes is read from, so that it is noticed when its client goes away.
+bytes is read from, so that it is noticed when its client goes away.  How fast its client may send
+and receive is in `meter` (`mhub.core.rates`); most connections have none.
 
-It has up to three deadlines, of which deadline() is the earliest and fire() acts on any: until when
-its CONNECT or next AUTH has to come (`answer_by`), until when an authenticator has to answer, and
-keep-alive, which moves with each packet.
+It has up to four deadlines, of which deadline() is the earliest and fire() acts on any: until when
+its CONNECT or next AUTH has to come (`answer_by`), until when an authenticator has to answer, when
+the authentication is not valid any longer (`expires_at`), and keep-alive, which moves with each
+packet.
 
 It has more attributes than other classes.  What is rare is apart and mostly absent (`partial`,
 `aliases`, `authentication`, `welcome`, `deferred`); what is left is looked at for each read, packet
@@ -37,11 +39,12 @@ from mhub.core import events, frames
 from mhub.core.aliases import TopicAliases
 from mhub.core.authentication import Authentication
 from mhub.core.journal import AckTracker, DeferredFrame, Waiter
-from mhub.core.limits import Limits
+from mhub.core.limits import DISCONNECT, DROP, Limits
 from mhub.core.namespace import namespace_of
 from mhub.core.partial import COUNTED_BYTES, Partial
 from mhub.core.ports import Outlet
 from mhub.core.principal import Principal
+from mhub.core.rates import END, HOLD, PASS, SKIP, Gate, Meter
 from mhub.core.timers import earliest
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
@@ -71,9 +74,13 @@ TURN: Final = 4  # this turn has done enough: what was read waits for the next o
 STORE: Final = 8  # for the store, which is behind and would have to keep the next message,
 IDENTITY: Final = 16  # for authentication to answer,
 SESSION: Final = 32  # for its session, which comes from another node
+RATE: Final = 64  # until it may send more
 
-PUT_OFF: Final = TURN | STORE | IDENTITY | SESSION
-OURS: Final = DEFERRED | STORE
+PUT_OFF: Final = TURN | STORE | IDENTITY | SESSION | RATE
+AWAITED: Final = STORE | RATE
+"""What ends when somebody says so, and not with the next turn."""
+
+OURS: Final = DEFERRED | STORE | RATE
 """While it is read from no more for one of these, its keep-alive does not count."""
 
 # Fixed-header flags that each packet type must have, since MQTT 3.1.1; -1: PUBLISH, which uses
@@ -141,7 +148,8 @@ class Connection(Waiter):
         super().__init__()
         self.hub = hub
         self.outlet = outlet
-        self.limits = allowed
+        self.listener_limits = allowed
+        self.limits = allowed  # those of its user, as soon as that is known
         self.principal = Principal(address, listener)
         self.client_id = ""  # the principal's, which each message names
         self.namespace = namespace_of(allowed.mount_point)
@@ -163,6 +171,8 @@ class Connection(Waiter):
         self.deferred: deque[DeferredFrame] | None = None
         self.output_held_until = 0  # nothing leaves before this batch is safe; 0: none
         self.paused = 0  # the set of reasons why nothing is read from it
+        self.meter: Meter | None = None  # None: it may send and receive as fast as it can
+        self.output_limited = False  # messages wait until it may receive more
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn
         self.aliases: TopicAliases | None = None
@@ -170,6 +180,11 @@ class Connection(Waiter):
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
         self.epoch = 0  # of the claim that the CONNECT made, on the cluster's clock
         self.untold = False  # it may not know yet that its session was gone
+        self.expires_at = 0.0  # when its authentication ends, on the hub's clock; 0: never
+        self.rights = 0  # the revision of the rights that `decisions` are about
+        self.decisions: dict[bytes, int] | None = None  # topics it has published to: Publishing
+        self.permitted: str | None = None  # the topic of the last one that it may publish to, not
+        self.permitted_qos = 0  # retained, with this QoS
         self.answer_by = now + allowed.connect_timeout_s
         hub.wheel.arm(self, self.answer_by)
 
@@ -186,7 +201,7 @@ class Connection(Waiter):
         partial = self.partial
         if partial is not None:
             partial.data += data
-            if self.paused & STORE or self.state >= HALTED:
+            if self.paused & AWAITED or self.state >= HALTED:
                 return
             if not partial.is_due():
                 progress = partial.has_progress()
@@ -249,12 +264,20 @@ class Connection(Waiter):
                 if end > size:
                     needed = end - pos
                     break
-                if first >> 4 == kinds.PUBLISH and self.state == READY:
-                    # QoS 1, QoS 2 or retained: it would be stored.
-                    if hub.storage.behind and first & 0x07:
-                        hub.storage.stalled.append(self)
-                        self._put_off(STORE)
+                is_message = first >> 4 == kinds.PUBLISH and self.state == READY
+                # QoS 1, QoS 2 or retained: it would be stored.
+                if is_message and hub.storage.behind and first & 0x07:
+                    hub.storage.stalled.append(self)
+                    self._put_off(STORE)
+                    break
+                if self.meter is not None and self.state == READY:
+                    verdict = self._measure(self.meter, data, pos, body, end)
+                    if verdict == HOLD:
                         break
+                    if verdict == SKIP:
+                        pos = end
+                        continue
+                if is_message:
                     hub.publishing.publish(self, data, first, body, end)
                 else:
                     self._on_packet(data, first, body, end)
@@ -287,6 +310,55 @@ class Connection(Waiter):
             )
         if self.version == V5 and body - pos > 2 and data[body - 1] == 0:
             raise malformed("the remaining length is longer than it needs to be")
+
+    def _measure(self, meter: Meter, data: bytes, pos: int, body: int, end: int) -> int:
+        """Whether a packet may be handled: PASS, HOLD or SKIP."""
+        hub = self.hub
+        first = data[pos]
+        if first >> 4 == kinds.PUBLISH:
+            self._check_topic(meter, data, body, end)
+        waited = meter.granted is not None
+        verdict = meter.judge(first, end - pos, hub.now)
+        if verdict == PASS:
+            return PASS
+        gate = meter.stopped
+        assert gate is not None
+        if verdict == END:
+            hub.limited(self, gate.cause)
+            limit = events.LIMITS[gate.cause]
+            is_bytes = limit.endswith("bytes_per_s")
+            raise ProtocolFault(
+                reasons.QUOTA_EXCEEDED if is_bytes else reasons.MESSAGE_RATE_TOO_HIGH,
+                f"faster than limits.{limit} allows",
+            )
+        if verdict == SKIP:
+            hub.limited(self, gate.cause)
+            hub.publishing.skip(self, data, first, body, end)
+            return SKIP
+        if not waited:  # else it was counted when it began to wait
+            hub.limited(self, gate.cause)
+        hub.throttle.wait(gate, self)
+        self._put_off(RATE)
+        return HOLD
+
+    def _check_topic(self, meter: Meter, data: bytes, body: int, end: int) -> None:
+        """Length and levels of a message's topic; where an alias stands for it, it was checked."""
+        if body + 2 > end:
+            return  # it is malformed
+        size = data[body] << 8 | data[body + 1]
+        if meter.longest_topic and size > meter.longest_topic:
+            self.hub.limited(self, events.TOPIC_LENGTH)
+            raise ProtocolFault(
+                reasons.TOPIC_NAME_INVALID,
+                f"a topic of {size} bytes, at most {meter.longest_topic} are allowed",
+            )
+        if meter.most_levels and size > meter.most_levels:
+            if data.count(b"/", body + 2, body + 2 + size) >= meter.most_levels:
+                self.hub.limited(self, events.TOPIC_LEVELS)
+                raise ProtocolFault(
+                    reasons.TOPIC_NAME_INVALID,
+                    f"the topic has more than {meter.most_levels} levels",
+                )
 
     def _not_connect(self, first: int) -> ProtocolFault:
         return ProtocolFault(reasons.PROTOCOL_ERROR, f"{kinds.NAMES[first >> 4]} before CONNECT")
@@ -443,11 +515,14 @@ class Connection(Waiter):
         deferred = self.deferred
         if deferred is not None:
             while deferred and deferred[0].free(durable):
+                if deferred[0].pid and (self.blocked or self.output_held_until):
+                    break  # a PUBLISH in `out` could not be taken back while that waits
                 first = deferred.popleft()
                 if first.tracker is not None:
                     first.tracker.waiter = None
-                if first.frame[0] >> 4 == kinds.PUBLISH:
-                    self._put(first.frame, first.payload)
+                if first.pid:
+                    if self._may_leave(first):
+                        self._put(first.frame, first.payload)
                 else:
                     self.write(first.frame)
             if not deferred:
@@ -456,6 +531,21 @@ class Connection(Waiter):
                 self._read_on(DEFERRED)
         if self.deferred is None and not self.output_held_until:
             self.hub.storage.holding.pop(self, None)
+
+    def _may_leave(self, deferred: DeferredFrame) -> bool:
+        """Whether a PUBLISH that has waited for the store may still be sent."""
+        session = self.owner()
+        if session.rights != self.hub.rights:
+            deferred.unchecked = True
+            session.distrust()  # and all that wait behind it
+        delivery = session.inflight.deliveries.get(deferred.pid)
+        if not deferred.unchecked or delivery is None:
+            return True
+        if session.may_receive(delivery.message.topic):
+            return True
+        session.inflight.drop(deferred.pid)
+        session.revoke(delivery, deferred.frame[0] & 0x08 != 0)  # DUP: its client may have it
+        return False
 
     def _mark_dirty(self) -> None:
         """There is output: the end of the turn writes it."""
@@ -527,11 +617,15 @@ class Connection(Waiter):
             stats.dropped_too_large += 1
             self.owner().tell_drop(events.TOO_LARGE)
             return False
+        if self.meter is not None and self.meter.out is not None:
+            self._pay_output(self.meter.out)
         stats.publish_sent += 1
         stats.publish_bytes_sent += len(message.payload)
         stats.packets_sent += 1
         if later:
-            self._hold(DeferredFrame(frame, message.payload if follows else b"", after, None))
+            deferred = DeferredFrame(frame, message.payload if follows else b"", after, None)
+            deferred.pid = pid
+            self._hold(deferred)
         else:
             self._put(frame, message.payload if follows else b"")
         return True
@@ -547,9 +641,40 @@ class Connection(Waiter):
                 self.out.append(payload)
         self._mark_dirty()
 
+    def _pay_output(self, gate: Gate) -> None:
+        """A message leaves; those that follow may have to wait."""
+        now = self.hub.now
+        gate.bucket.take(gate.token_s, now)
+        if gate.is_empty(now) and not self.output_limited:
+            self.output_limited = True
+            self.hub.throttle.wait(gate, self)
+
+    def drops_output(self) -> bool:
+        """Whether a message of QoS 0 that would have to wait is dropped, which is counted."""
+        meter = self.meter
+        if meter is None or meter.out is None or meter.out.action != DROP:
+            return False
+        self.hub.limited(self, meter.out.cause)
+        self.hub.stats.dropped_rate += 1
+        return True
+
+    def check_output(self) -> None:
+        """A message waits, as there are more than the client may have."""
+        meter = self.meter
+        if meter is not None and meter.out is not None and meter.out.action == DISCONNECT:
+            self.hub.limited(self, meter.out.cause)
+            limit = events.LIMITS[meter.out.cause]
+            text = f"messages for it come faster than limits.{limit} allows"
+            self.hub.dismiss(self, reasons.MESSAGE_RATE_TOO_HIGH, text)
+
     def busy(self) -> bool:
         """Whether messages have to wait: the socket is full, or there is enough for this turn."""
-        return self.blocked or self.out_bytes >= ENOUGH or self.output_held_until != 0
+        return (
+            self.blocked
+            or self.out_bytes >= ENOUGH
+            or self.output_held_until != 0
+            or self.output_limited
+        )
 
     def flush(self) -> None:
         """One write for all that has gathered."""
@@ -589,6 +714,8 @@ class Connection(Waiter):
         self.unread_bytes = 0
         self._read_on(UNREAD)
         self.flush()
+        if self.deferred is not None:
+            self.release()
         if self.session is not None:
             self.session.drain_queue(self.hub.portion)
 
@@ -607,7 +734,7 @@ class Connection(Waiter):
                 self._put_off(self._awaited())
             return
         partial = self.partial
-        if partial is not None and partial.is_due() and not self.paused & STORE:
+        if partial is not None and partial.is_due() and not self.paused & AWAITED:
             data = bytes(partial.data)
             self._end_partial(partial)
             self._handle(data)
@@ -615,6 +742,39 @@ class Connection(Waiter):
             self._read_on(PUT_OFF)
         if self.session is not None:
             self.session.drain_queue(self.hub.portion)
+
+    def rate_opened(self, gate: Gate, now: float) -> None:
+        """It may send or receive more."""
+        meter = self.meter
+        if meter is None or self.state == CLOSED:
+            return
+        self.hub.now = now
+        if gate is meter.out:
+            self.output_limited = False
+            session = self.session
+            if session is not None and (session.queue is not None or session.replay is not None):
+                self.hub.limited(self, gate.cause)
+                session.drain_queue(self.hub.portion)
+            return
+        if not self.paused & RATE:
+            return
+        meter.granted = gate
+        self.paused = self.paused & ~PUT_OFF | TURN
+        try:
+            self.proceed(now)
+        except Exception as error:
+            self.hub.crash(self, error)
+        meter.granted = None
+
+    def set_meter(self, meter: Meter | None) -> None:
+        """Its limits are others now; what it waits for may not be there any more."""
+        before = self.meter
+        self.meter = meter
+        if before is None:
+            return
+        self.hub.throttle.leave(self, before)
+        self.output_limited = False
+        self.handle_soon(RATE)
 
     def go_on_soon(self) -> None:
         """What it waited for has come, outside of a turn."""
@@ -712,6 +872,10 @@ class Connection(Waiter):
 
     def _gone(self, ready: bool, reason: int, text: str, by: str) -> None:
         self.hub.wheel.disarm(self)
+        if self.meter is not None:
+            self.hub.throttle.leave(self, self.meter)
+            self.hub.throttle.forget_client(self.client_id, self.hub.now)
+            self.meter = None
         self.outlet = GONE
         self.out = []
         if self.deferred is not None:
@@ -724,6 +888,8 @@ class Connection(Waiter):
             self._end_partial(self.partial)
         if self.authentication is not None:
             self.hub.admission.abandon(self.authentication)
+        if self.hub.admission.waiting:
+            self.hub.admission.waiting.pop(self, None)
         if ready:
             self.hub.detach(self)
             self.hub.events.disconnected(self, reason, text, by)
@@ -738,6 +904,7 @@ class Connection(Waiter):
         if authentication is not None and authentication.later is not None:
             at = authentication.deadline
         if self.state == READY:
+            at = earliest(at, self.expires_at)
             if self.keepalive_s:
                 at = earliest(at, self.received_at + 1.5 * self.keepalive_s)
         elif self.state != PENDING:
@@ -745,7 +912,7 @@ class Connection(Waiter):
         return at
 
     def fire(self, now: float) -> None:
-        """CONNECT time-out, authentication and keep-alive."""
+        """CONNECT time-out, authentication, its end, and keep-alive."""
         if self.state == CLOSED or self.state == WAITING:
             return
         authentication = self.authentication
@@ -754,7 +921,9 @@ class Connection(Waiter):
                 self.hub.admission.timed_out(self, authentication)
                 return
         if self.state == READY:
-            if self.keepalive_s:
+            if self.expires_at and self.expires_at <= now:
+                self.fail(reasons.MAXIMUM_CONNECT_TIME, "the authentication has expired")
+            elif self.keepalive_s:
                 self._check_keepalive(now)
         elif self.state != PENDING and self.answer_by <= now:
             what = "CONNECT" if self.state == NEW else "AUTH"
@@ -768,7 +937,8 @@ class Connection(Waiter):
         """Close if nothing was received for too long [MQTT-3.1.2-22]."""
         if self.paused & OURS:
             self.received_at = now  # it is not read from, so nothing can come
-        elif self.received_at + 1.5 * self.keepalive_s <= now:
+        elif self.received_at + 1.5 * self.keepalive_s <= now - self.hub.overload.drift_s:
+            # What it has sent may lie in its socket for as long as the broker is late.
             self.hub.stats.keepalive_timeouts += 1
             self.fail(
                 reasons.KEEP_ALIVE_TIMEOUT, f"nothing received for {now - self.received_at:.0f} s"

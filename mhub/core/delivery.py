@@ -16,6 +16,7 @@ class Subscriber(Timed):
         self.principal = NOBODY
         self.sid = 0  # its number in the store; 0: it is not there
         self.last_seq = 0  # of its deliveries in the store
+        self.granted = 0  # the revision of the rights under which all it subscribed to was asked
 
     def is_connected(self) -> bool:
         raise NotImplementedError
@@ -30,6 +31,24 @@ class Subscriber(Timed):
 
     def record(self, clock_offset_s: float) -> SessionRecord:
         """What the store has of it, its times in those of the day."""
+        raise NotImplementedError
+
+    # Rights that have changed: `mhub.core.revocation`
+
+    def tell_denied_receive(self, topic: str) -> None:
+        """It does not get messages of a topic that it has subscribed to."""
+        raise NotImplementedError
+
+    def begin_review(self) -> list[str]:
+        """The names of subscriptions that are to be asked for."""
+        raise NotImplementedError
+
+    def review(self, name: str) -> bool:
+        """Whether a subscription stays; it is withdrawn if it may not."""
+        raise NotImplementedError
+
+    def end_review(self, withdrawn: list[str], is_whole: bool) -> None:
+        """What came of it; whether all names were asked for."""
         raise NotImplementedError
 
 

@@ -16,8 +16,11 @@ watch(), which looks at that counter a few times a second and costs a message no
 
 from typing import Final, Protocol
 
+from mhub.core.authorization import Authorizer
 from mhub.core.principal import NOBODY, Principal
 from mhub.core.timers import Timed
+from mhub.wire import reasons
+from mhub.wire.topics import reserved
 
 # Kinds
 CONNECTED: Final = "connected"
@@ -29,13 +32,18 @@ DISCONNECTED: Final = "disconnected"  # after `connected`, always; `by` says who
 TAKEN_OVER: Final = "taken_over"  # another connection has the client id; `disconnected` follows
 KICKED: Final = "kicked"  # by an operator; `disconnected` follows, if it was connected
 SESSION_EXPIRED: Final = "session_expired"
-DENIED: Final = "denied"  # `cause`: publish, subscribe, receive or will
+DENIED: Final = "denied"  # `cause`: connect, publish, subscribe, receive or will; `rule`: why
 DROPPED: Final = "dropped"  # `cause`: why `count` messages were
 LIMITED: Final = "limited"  # `cause`: the setting that held somebody back, `count` times
+LOCKED_OUT: Final = "locked_out"  # too many failed logins; `cause`: login, address or user
+FLAPPING: Final = "flapping"  # the client id connected too often, and is banned for a while
+OVERLOAD: Final = "overload"  # `cause`: `begin` or `end`; meanwhile no client can connect
 CRASHED: Final = "crashed"  # a defect of ours came to light; what it hit was closed
 NODE: Final = "node"  # another node; `cause`: its new state
 STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason, then at times
 STORE_RECOVERED: Final = "store_recovered"
+SOURCE_FAILED: Final = "source_failed"  # an authenticator cannot tell; `cause`: its name
+SOURCE_RECOVERED: Final = "source_recovered"
 
 KINDS: Final = (
     CONNECTED,
@@ -50,10 +58,15 @@ KINDS: Final = (
     DENIED,
     DROPPED,
     LIMITED,
+    LOCKED_OUT,
+    FLAPPING,
+    OVERLOAD,
     CRASHED,
     NODE,
     STORE_FAILED,
     STORE_RECOVERED,
+    SOURCE_FAILED,
+    SOURCE_RECOVERED,
 )
 
 # Who ended a connection
@@ -62,28 +75,89 @@ BROKER: Final = "broker"
 NETWORK: Final = "network"  # it closed without DISCONNECT, or was lost
 OPERATOR: Final = "operator"
 
-# Causes of what can happen to each message, as indices of CAUSES; the first five are drops.
+# Causes of what can happen to each message, as indices of CAUSES; the first six are drops.
 QUEUE_FULL: Final = 0
 OFFLINE: Final = 1
 EXPIRED: Final = 2
 TOO_LARGE: Final = 3
 UNMOUNTED: Final = 4
-PUBLISH: Final = 5
-SUBSCRIBE: Final = 6
-RECEIVE: Final = 7
-WILL: Final = 8
+OTHER_USER: Final = 5
+PUBLISH: Final = 6
+SUBSCRIBE: Final = 7
+RECEIVE: Final = 8
+WILL: Final = 9
+CONNECT: Final = 10
 
-CAUSES: Final = (
+_CAUSES: Final = (
     "queue_full",
     "offline",
     "expired",
     "too_large",
     "unmounted",
+    "other_user",
     "publish",
     "subscribe",
     "receive",
     "will",
+    "connect",
 )
+
+# Limits that clients reach, as indices of LIMITS: the names of the settings.
+MESSAGES: Final = 0
+BYTES: Final = 1
+MESSAGES_OUT: Final = 2
+USER_MESSAGES: Final = 3
+USER_BYTES: Final = 4
+TENANT_MESSAGES: Final = 5
+TENANT_BYTES: Final = 6
+LISTENER_MESSAGES: Final = 7
+LISTENER_BYTES: Final = 8
+CONNECTS: Final = 9
+ADDRESS_CONNECTS: Final = 10
+USER_CONNECTIONS: Final = 11
+TENANT_CONNECTIONS: Final = 12
+USER_SESSIONS: Final = 13
+TENANT_SESSIONS: Final = 14
+SUBSCRIPTIONS: Final = 15
+USER_SUBSCRIPTIONS: Final = 16
+TENANT_SUBSCRIPTIONS: Final = 17
+USER_RETAINED: Final = 18
+TENANT_RETAINED: Final = 19
+TOPIC_LENGTH: Final = 20
+TOPIC_LEVELS: Final = 21
+
+LIMITS: Final = (
+    "max_messages_per_s",
+    "max_bytes_per_s",
+    "max_messages_out_per_s",
+    "max_user_messages_per_s",
+    "max_user_bytes_per_s",
+    "max_tenant_messages_per_s",
+    "max_tenant_bytes_per_s",
+    "max_listener_messages_per_s",
+    "max_listener_bytes_per_s",
+    "max_connects_per_s",
+    "max_address_connects_per_s",
+    "max_user_connections",
+    "max_tenant_connections",
+    "max_user_sessions",
+    "max_tenant_sessions",
+    "max_subscriptions",
+    "max_user_subscriptions",
+    "max_tenant_subscriptions",
+    "max_user_retained_messages",
+    "max_tenant_retained_messages",
+    "max_topic_length",
+    "max_topic_levels",
+)
+
+FIRST_LIMIT: Final = len(_CAUSES)
+
+CAUSES: Final = (*_CAUSES, *[f"limits.{name}" for name in LIMITS])
+"""Limits come behind the other causes, so that one burst counts all of them."""
+
+RESERVED: Final = "reserved"
+"""In the place of a rule: topics under `$SYS` are the broker's own."""
 
 MOST_BURSTS: Final = 1000
 """Clients whose bursts are told one by one; those beyond are told together."""
@@ -97,6 +171,7 @@ class EventSource(Timed):
         self.principal = NOBODY
         self.version = 0
         self.burst: Burst | None = None  # what it was denied lately
+        self.limited: dict[int, int] | None = None  # how often each of LIMITS held it back
 
 
 class Event:
@@ -110,7 +185,8 @@ class Event:
         self.text = ""  # for people
         self.cause = ""  # for programs; see the kinds
         self.by = ""  # who ended a connection
-        self.topic = ""  # topic or filter that was denied
+        self.topic = ""  # topic, filter or client id that was denied
+        self.rule = ""  # the id of the rule by which it was; of those that follow, as of the first
         self.node = ""  # another node of the cluster
         self.count = 1
         self.is_first = True  # False: more of a burst that was told of before
@@ -152,6 +228,7 @@ class Burst:
         self.principal = principal
         self.counts = [0] * len(CAUSES)  # since the last event
         self.is_told = [False] * len(CAUSES)
+        self.rules = [""] * len(CAUSES)  # of what was denied first
         self.over = False  # whoever has it begins another one
 
     def add(self, cause: int) -> bool:
@@ -176,6 +253,7 @@ class Events:
         self.sinks = sinks
         self.interval_s = interval_s  # how often the number of what followed is told
         self.due_at = 0.0
+        self.authorizer: Authorizer | None = None  # knows the rules
         self.bursts: list[Burst] = []
         self.others = Burst(NOBODY)
         self.others.over = True  # nobody keeps it
@@ -259,20 +337,110 @@ class Events:
         event.cause = cause
         self.emit(event)
 
+    # The guard
+
+    def locked_out(
+        self, principal: Principal, cause: str, text: str, failures: int, duration_s: float
+    ) -> None:
+        """`principal` is whose login failed last, `text` who is locked out."""
+        event = Event(LOCKED_OUT)
+        event.principal = principal
+        event.cause = cause
+        event.text = text
+        event.count = failures
+        event.duration_s = duration_s
+        self.emit(event)
+
+    def flapping(self, principal: Principal, connects: int, duration_s: float) -> None:
+        event = Event(FLAPPING)
+        event.principal = principal
+        event.count = connects
+        event.duration_s = duration_s
+        self.emit(event)
+
     # Messages, told as bursts
 
-    def denied(self, source: EventSource, cause: int, topic: str, reason: int) -> None:
-        """PUBLISH, SUBSCRIBE, RECEIVE or WILL: what a client may not do."""
+    def denied(
+        self,
+        source: EventSource,
+        cause: int,
+        topic: str,
+        reason: int,
+        qos: int = 0,
+        retain: bool = False,
+    ) -> None:
+        """CONNECT, PUBLISH, SUBSCRIBE or WILL: what a client may not do."""
         burst = source.burst
         if burst is None or burst.over:
             burst = self.begin_burst(source.principal)
             source.burst = burst
         if burst.add(cause):
-            event = self._about(DENIED, source)
-            event.cause = CAUSES[cause]
-            event.topic = topic
-            event.reason = reason
-            self.emit(event)
+            self._tell_denied(
+                burst, source.principal, source.version, cause, topic, reason, qos, retain
+            )
+
+    def denied_to(
+        self,
+        burst: Burst,
+        principal: Principal,
+        cause: int,
+        topic: str,
+        text: str,
+        qos: int,
+        retain: bool,
+    ) -> None:
+        """The same of a session, whose client may not be connected: RECEIVE, SUBSCRIBE or WILL."""
+        if burst.add(cause):
+            self._tell_denied(
+                burst, principal, 0, cause, topic, reasons.NOT_AUTHORIZED, qos, retain, text
+            )
+
+    def _tell_denied(
+        self,
+        burst: Burst,
+        principal: Principal,
+        version: int,
+        cause: int,
+        topic: str,
+        reason: int,
+        qos: int,
+        retain: bool,
+        text: str = "",
+    ) -> None:
+        event = Event(DENIED)
+        event.principal = principal
+        event.version = version
+        event.cause = CAUSES[cause]
+        event.topic = topic
+        event.reason = reason
+        event.text = text
+        event.rule = self._rule_of(principal, cause, topic, qos, retain)
+        burst.rules[cause] = event.rule
+        self.emit(event)
+
+    def _rule_of(self, principal: Principal, cause: int, topic: str, qos: int, retain: bool) -> str:
+        if reserved(topic) and (cause == PUBLISH or cause == WILL):
+            return RESERVED
+        if self.authorizer is None:
+            return ""
+        action = CAUSES[PUBLISH] if cause == WILL else CAUSES[cause]
+        try:
+            return self.authorizer.rule_of(principal, action, topic, qos, retain)
+        except Exception as error:
+            self.crashed("the search for the rule of a denial", error)
+            return ""
+
+    def limited(self, source: EventSource, limit: int) -> None:
+        """One of LIMITS held a client back."""
+        if source.limited is None:
+            source.limited = {}
+        source.limited[limit] = source.limited.get(limit, 0) + 1
+        burst = source.burst
+        if burst is None or burst.over:
+            burst = self.begin_burst(source.principal)
+            source.burst = burst
+        if burst.add(FIRST_LIMIT + limit):
+            self.tell_burst(burst, FIRST_LIMIT + limit, 0)
 
     def begin_burst(self, principal: Principal) -> Burst:
         """For a client that has none, or one that is over."""
@@ -284,11 +452,12 @@ class Events:
 
     def tell_burst(self, burst: Burst, cause: int, count: int) -> None:
         """So many more; 0: the first one."""
-        event = Event(DROPPED if cause < PUBLISH else DENIED)
+        event = Event(DROPPED if cause < PUBLISH else DENIED if cause < FIRST_LIMIT else LIMITED)
         event.principal = burst.principal
         event.cause = CAUSES[cause]
         event.count = count if count else 1
         event.is_first = count == 0
+        event.rule = burst.rules[cause]
         self.emit(event)
 
     def watch(self, kind: str, cause: str, node: str, total: int, now: float) -> None:
@@ -338,6 +507,15 @@ class Events:
 
     # The rest
 
+    def overload(self, begins: bool, text: str, refused: int, duration_s: float) -> None:
+        """The broker falls behind, or has caught up after it refused so many clients."""
+        event = Event(OVERLOAD)
+        event.cause = "begin" if begins else "end"
+        event.text = text
+        event.count = refused
+        event.duration_s = duration_s
+        self.emit(event)
+
     def session_expired(self, principal: Principal) -> None:
         event = Event(SESSION_EXPIRED)
         event.principal = principal
@@ -370,4 +548,16 @@ class Events:
     def store_recovered(self, duration_s: float) -> None:
         event = Event(STORE_RECOVERED)
         event.duration_s = duration_s
+        self.emit(event)
+
+    def source_failed(self, name: str, text: str) -> None:
+        """An authenticator cannot tell who clients are; told once, until it can."""
+        event = Event(SOURCE_FAILED)
+        event.cause = name
+        event.text = text
+        self.emit(event)
+
+    def source_recovered(self, name: str) -> None:
+        event = Event(SOURCE_RECOVERED)
+        event.cause = name
         self.emit(event)

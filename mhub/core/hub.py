@@ -17,27 +17,34 @@ each message touches (now, work, dirty, durable, journal) is one step away, not 
 from collections.abc import Callable
 from typing import Final
 
+from mhub.core import events
+from mhub.core.accounts import Accounts, owner_of
 from mhub.core.admission import Admission
 from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
-from mhub.core.events import DROPPED, LIMITED, Events
+from mhub.core.delivery import Delivery
+from mhub.core.events import CONNECTS, DROPPED, LIMITED, Events
 from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
-from mhub.core.limits import NEVER, Limits
+from mhub.core.limits import ACKNOWLEDGE, NEVER, Limits
 from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
+from mhub.core.overload import Overload
 from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
 from mhub.core.ports import JournalWriter
-from mhub.core.principal import Principal
+from mhub.core.principal import NOBODY, Principal
 from mhub.core.publishing import Publishing
-from mhub.core.redistribution import redistribute
+from mhub.core.quota import Quota
+from mhub.core.rates import Throttle, is_metered, meter_of
+from mhub.core.redistribution import pass_on, redistribute
 from mhub.core.registry import TOPIC as CHANGE_SET
 from mhub.core.registry import Registry
 from mhub.core.retained import Retained
+from mhub.core.revocation import UNKNOWN, Revocation
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
-from mhub.core.shared import Group
+from mhub.core.shared import Group, read_share
 from mhub.core.stats import Stats
 from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing, remount
@@ -57,6 +64,9 @@ CATCH_UP: Final = 5_000
 """So many deliveries of what earlier turns have put off, a few milliseconds, then the sockets are
 looked at: those who have something new do not wait for all who have much to catch up with."""
 
+REVIEWED: Final = 2_500
+"""So many clients may get other limits with a tick: some milliseconds."""
+
 LOOK_UPS: Final = 2_000
 """So much work, in deliveries, may go into looking for retained messages before the next turn."""
 
@@ -75,8 +85,28 @@ class HubSettings:
         self.max_partial_bytes = 256 * 1024 * 1024  # of unfinished packets; 0: any number
         self.sys_interval_s = 10.0
         self.work_per_turn = 20_000  # deliveries, then the next turn goes on
+        self.overload_drift_s = 2.0  # as late as this, no new clients; 0: always
         self.portion = 500  # waiting messages sent to one client in one turn
         self.version = ""
+        self.denied_publish = ACKNOWLEDGE  # of clients before MQTT 5: or DISCONNECT
+        self.tell_withdrawn = True  # MQTT 5 clients that lose a subscription are disconnected
+        self.publish_cache_size = 256  # topics for which a connection remembers that it may publish
+
+
+class QuotaReview:
+    """A walk through all sessions, for those whose users may have other limits."""
+
+    def __init__(self, users: set[str] | None) -> None:
+        self.users = users  # None: all
+        self.left: list[str] | None = None  # client ids; None: it has not begun
+
+    def add(self, users: set[str] | None) -> None:
+        self.users = None if users is None or self.users is None else self.users | users
+
+
+def no_quota(principal: Principal) -> Quota | None:
+    """Where nobody knows of limits of users and roles."""
+    return None
 
 
 def nothing() -> None:
@@ -118,10 +148,24 @@ class Hub:
         self.publishing = Publishing(self)
         self.subscribing = Subscribing(self)
         self.authorizer: Authorizer | None = None
+        self.rights = 0  # their revision: each change that may concern everybody raises it
+        self.revocation = Revocation()
+        self.denied_publish = settings.denied_publish
+        self.tell_withdrawn = settings.tell_withdrawn
+        self.publish_cache_size = settings.publish_cache_size
+        self.is_deleted: Callable[[Principal], bool] | None = None  # whether its user was
+        self.unix_time: Callable[[], float] | None = None  # the time of day; None: that of the hub
         self.journal: Journal | None = None
         self.peers: Peers | None = None
         self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
+        self.accounts = Accounts()
+        self.retained.accounts = self.accounts
+        self.throttle = Throttle()
+        self.overload = Overload(settings.overload_drift_s)
+        self.quota_of: Callable[[Principal], Quota | None] = no_quota
+        self.sessions_per_tick = 50_000  # that are looked at for a change of limits
+        self.quota_reviews: list[QuotaReview] = []  # of limits that may be others now
         self.sessions: dict[str, Session] = {}
         self.max_sessions = settings.max_sessions
         self.sessions_at: dict[str, int] = {}  # how many, by the listener they came to last
@@ -198,8 +242,15 @@ class Hub:
             connection.unfinished = True
             self.unfinished.append(connection)
 
+    def is_unfinished(self) -> bool:
+        """Whether there is something to do, though nothing comes from any socket."""
+        return bool(self.unfinished) or self.revocation.is_pending() or bool(self.dirty)
+
     def proceed(self, now: float) -> None:
         """Go on with connections in turn; those that the budget does not reach come first next."""
+        if self.revocation.is_pending():
+            self.now = now
+            self._review()
         most = min(self.work_per_turn, CATCH_UP)
         self.look_ups = 0
         unfinished = self.unfinished
@@ -214,6 +265,12 @@ class Hub:
             except Exception as error:
                 self.crash(connection, error)
 
+    def _review(self) -> None:
+        try:
+            self.revocation.turn()
+        except Exception as error:
+            self.events.crashed("the review of sessions after a change of rights", error)
+
     def may_look_up(self) -> bool:
         """Whether retained messages may be looked for in this turn."""
         return self.look_ups < LOOK_UPS and self.work < self.work_per_turn
@@ -224,6 +281,9 @@ class Hub:
 
     def tick(self, now: float) -> None:
         self.now = now
+        self.throttle.tick(now)
+        if self.quota_reviews:
+            self._review_quotas()
         for timed in self.wheel.tick(now):
             try:
                 timed.fire(now)
@@ -237,10 +297,125 @@ class Hub:
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
+            self.accounts.sweep(now)
             for topic in self.retained.sweep(now):
                 if self.journal is not None:
                     self.journal.forget_retained(topic)
             self.registry.collect(now)
+
+    # Limits
+
+    def limited(self, connection: Connection, limit: int) -> None:
+        """One of events.LIMITS has held a client back."""
+        self.stats.limited[limit] += 1
+        self.events.limited(connection, limit)
+
+    def set_limits(self, connection: Connection) -> None:
+        """What the user of a connection may have, on top of what its listener gives to all."""
+        quota = self.quota_of(connection.principal)
+        base = connection.listener_limits
+        connection.limits = base if quota is None else quota.on_top_of(base)
+
+    def set_meter(self, connection: Connection) -> None:
+        """What is asked about each packet of a connection, if its limits need that."""
+        limits = connection.limits
+        most_levels = self.router.max_levels
+        if not is_metered(limits, most_levels):
+            connection.set_meter(None)
+            return
+        principal = connection.principal
+        user = self.accounts.user(principal.user)
+        tenant = self.accounts.tenant(principal.tenant)
+        throttle = self.throttle
+        connection.set_meter(
+            meter_of(
+                limits,
+                most_levels,
+                throttle.of_client(connection.client_id),
+                user.rates() if user is not None else None,
+                tenant.rates() if tenant is not None else None,
+                throttle.of_listener(principal.listener),
+            )
+        )
+
+    def quotas_changed(self, users: set[str] | None) -> None:
+        """quota_of() says something else of these users, or (None) of any: clients that are
+        connected have it within the next ticks."""
+        reviews = self.quota_reviews
+        if len(reviews) < 2:
+            reviews.append(QuotaReview(users))
+        else:  # the first one is under way
+            reviews[1].add(users)
+
+    def _review_quotas(self) -> None:
+        review = self.quota_reviews[0]
+        left = review.left
+        if left is None:
+            left = review.left = list(self.sessions)
+        until = max(0, len(left) - self.sessions_per_tick)
+        reviewed = 0
+        while len(left) > until and reviewed < REVIEWED:
+            session = self.sessions.get(left.pop())
+            if session is None or session.connection is None:
+                continue
+            if review.users is None or session.principal.user in review.users:
+                reviewed += 1
+                self.review_quota(session, session.connection)
+        if not left:
+            del self.quota_reviews[0]
+
+    def review_quota(self, session: Session, connection: Connection) -> None:
+        before = connection.limits
+        self.set_limits(connection)
+        if connection.limits is not before:
+            session.limits = connection.limits
+            session.inflight.window_bytes = connection.limits.max_inflight_bytes or UNLIMITED_BYTES
+            self.set_meter(connection)
+
+    def count(self, session: Session) -> None:
+        """What a session counts for, of its user and tenant."""
+        session.counted = self.accounts.update(
+            session.counted,
+            session.principal,
+            session.connection is not None,
+            len(session.subscriptions),
+        )
+
+    def retained_quota_reached(self, connection: Connection, topic: str) -> bool:
+        """Whether a client may not retain a message at another topic."""
+        allowed = connection.limits
+        if not allowed.max_user_retained_messages and not allowed.max_tenant_retained_messages:
+            return False
+        if self.retained.tree.get(topic) is not None:
+            return False
+        limit = self.accounts.retained_limit(connection.principal, allowed)
+        if limit >= 0:
+            self.limited(connection, limit)
+        return limit >= 0
+
+    def check_accounts(self, connection: Connection, client_id: str) -> None:
+        """Refuse a client whose user or tenant has enough connections or sessions here."""
+        before = self.sessions.get(client_id)
+        limit = self.accounts.connect_limit(
+            connection.principal,
+            connection.limits,
+            before.counted if before is not None else None,
+            self.peers is not None and self.peers.has_session(client_id),
+        )
+        if limit >= 0:
+            self.limited(connection, limit)
+            raise ProtocolFault(reasons.QUOTA_EXCEEDED, f"limits.{events.LIMITS[limit]} is reached")
+
+    def measure_drift(self, drift_s: float, now: float) -> None:
+        """By how much the loop is late."""
+        overload = self.overload
+        if not overload.measure(drift_s, now):
+            return
+        if overload.active:
+            self.stats.overloads += 1
+            self.events.overload(True, f"it is {drift_s:.1f} s late", 0, 0.0)
+        else:
+            self.events.overload(False, "", overload.refused, now - overload.began_at)
 
     def _watch(self, now: float) -> None:
         """Tell of what is counted where a message passes, and belongs to no client."""
@@ -248,6 +423,9 @@ class Hub:
         stats = self.stats
         events.watch(DROPPED, "retained_full", "", stats.dropped_retained_full, now)
         events.watch(LIMITED, "store.max_pending_bytes", "", stats.store_behind, now)
+        connects = stats.limited[CONNECTS]
+        events.watch(LIMITED, "limits.max_connects_per_s", "", connects, now)
+        events.watch(LIMITED, "passwords.max_queued", "", stats.passwords_refused, now)
         if self.peers is not None:
             for peer in self.peers.all:
                 counters = peer.counters
@@ -288,29 +466,132 @@ class Hub:
 
     # Rights
 
-    def authorize_with(self, authorizer: Authorizer) -> None:
-        """From now on, it is asked whether a client may."""
+    def authorize_with(self, authorizer: Authorizer | None) -> None:
+        """From now on, it is asked whether a client may; None: everybody may do everything.
+
+        It has to know all rules: what it does not allow now is withdrawn for good.
+        """
         self.authorizer = authorizer
         self.router.authorizer = authorizer
+        self.events.authorizer = authorizer
         self.rights_changed()
 
-    def rights_changed(self) -> None:
-        """Who may receive what is not what it was: routes are built again."""
-        self.router.forget_all()
+    def judge_wills_as(self, host: "Hub") -> None:
+        """This hub has no clients, and gives its sessions to others: what is left to be decided
+        here is which wills may be published."""
+        self.authorizer = host.authorizer
+        self.events.authorizer = host.authorizer
+
+    def rights_changed(self, users: set[str] | None = None) -> None:
+        """The authorizer has other answers: to these users, or to anybody.
+
+        "" is the user of all who have proved nothing.  `mhub.core.revocation` says what follows.
+        """
+        if users is None:
+            self.rights += 1
+            self.router.rights = self.rights
+            self.router.forget_all()
+            self.revocation.begin(list(self.sessions.values()))
+        else:
+            for session in list(self.sessions.values()):
+                if session.principal.user in users:
+                    self.review(session)
+        for connection in list(self.admission.waiting):
+            if users is None or connection.principal.user in users:
+                self._check_waiting(connection)
+        self.wake()
+
+    def review(self, session: Session) -> None:
+        """What a session may do is another thing than before, or is not known."""
+        session.rights = UNKNOWN
+        session.granted = UNKNOWN
+        if session.connection is not None:
+            session.connection.rights = UNKNOWN
+        if self.authorizer is not None or self.is_deleted is not None:
+            self.router.forget(session.subscriptions)
+            self.revocation.add(session)
+
+    def review_if_stale(self, session: Session) -> None:
+        """A session is this hub's again, and the rights may have changed meanwhile."""
+        if session.granted != self.rights:
+            self.review(session)
+
+    def _check_waiting(self, connection: Connection) -> None:
+        """A client whose session is on its way was let in under other rights."""
+        try:
+            self.admission.check_connect(connection)
+        except ProtocolFault as fault:
+            connection.fail(fault.reason, fault.text)
+
+    def disconnect_user(self, user: str, reason: int, text: str, end_sessions: bool = False) -> int:
+        """A user is locked, banned, or (end_sessions) deleted; how many clients and sessions.
+
+        `text` is for the client as well.  Sessions of a deleted user that are on their way between
+        nodes, or in a store, are found by `is_deleted` when they come.
+        """
+        return self.disconnect_where(lambda p: p.user == user, reason, text, end_sessions)
+
+    def disconnect_where(
+        self,
+        concerns: Callable[[Principal], bool],
+        reason: int,
+        text: str,
+        end_sessions: bool = False,
+    ) -> int:
+        """The same for all clients of whom `concerns` says so."""
+        found = 0
+        for connection in list(self.admission.waiting):
+            if concerns(connection.principal):
+                found += 1
+                connection.fail(reason, text)
+        for session in list(self.sessions.values()):
+            if not concerns(session.principal):
+                continue
+            if session.frozen or (session.connection is None and not end_sessions):
+                continue
+            found += 1
+            if session.connection is not None:
+                session.connection.kick(reason, text)
+            # It may have ended with its connection, or by what its will brought about.
+            if end_sessions and self.sessions.get(session.client_id) is session:
+                self.end_session(session)
+        self.wake()
+        return found
+
+    def update_principals(self, user: str, update: Callable[[Principal], Principal]) -> int:
+        """What is known of a user has changed, as its tenant: how many principals it concerns.
+
+        `update` makes another one of each (`Principal.copy`) and does not change it; the same one
+        says that nothing is new.
+        """
+        found = 0
+        for connection in list(self.admission.waiting):
+            if connection.principal.user == user:
+                found += 1
+                connection.principal = update(connection.principal)
+                self._check_waiting(connection)
+        for session in list(self.sessions.values()):
+            if session.principal.user == user:
+                found += 1
+                principal = update(session.principal)
+                if principal is session.principal:
+                    continue
+                if session.connection is not None:
+                    session.connection.principal = principal
+                self.set_principal(session, principal)
+                if session.sid:
+                    self.require_journal().session(session)
+        self.wake()
+        return found
+
+    def pass_on(self, session: Session, delivery: Delivery) -> bool:
+        """Whether another member of a shared group takes what is not for this one any more."""
+        return pass_on(session, delivery, None, True)
 
     # Messages
 
-    def may_publish(self, principal: Principal, message: Publish, is_reserved: bool) -> int:
-        """0 if it may, else the reason why not."""
-        if is_reserved:
-            return reasons.NOT_AUTHORIZED
-        authorizer = self.authorizer
-        if authorizer is None:
-            return 0
-        return authorizer.publish(principal, message.topic, message.qos, message.retain)
-
     def may_leave_will(self, principal: Principal, message: Publish) -> int:
-        """The same for a will."""
+        """0 if a will may be left or published, else the reason why not."""
         if reserved(message.topic):
             return reasons.NOT_AUTHORIZED
         authorizer = self.authorizer
@@ -344,16 +625,32 @@ class Hub:
         elif message.retain:
             self._retain(message, route)
         if shares is not None:
-            for group in route.groups:
-                if group.full_name in shares:
-                    self._deliver_shared(message, route, group)
+            for name in shares:
+                full_name, denied_at = read_share(name)
+                for group in route.groups:
+                    if group.full_name == full_name:
+                        self._deliver_shared(message, route, group, denied_at)
 
-    def _deliver_shared(self, message: Publish, route: Route, group: Group) -> None:
+    def share_again(self, message: Publish, share: str) -> None:
+        """A message of a group, whose member cannot have it."""
+        message.retain = False  # it was kept when it was published
+        self.publish_from_peer(message, False, [share])
+
+    def _deliver_shared(
+        self, message: Publish, route: Route, group: Group, denied_at: list[str]
+    ) -> None:
+        """One member gets it; else one on another node, but for those where none may."""
         chosen = group.choose(None, route.denied)
+        peers = self.peers
         if chosen is not None:
             qos = message.qos if message.qos < chosen.qos else chosen.qos
             chosen.session.deliver(message, qos, chosen)
-        elif self.peers is None or not self.peers.pass_on(message, group):
+        elif peers is None:
+            self.stats.dropped_offline += 1
+        elif route.denied is not None:
+            if not peers.pass_on_denied(message, group, denied_at):
+                self.stats.receive_denied += 1
+        elif not peers.pass_on(message, group, denied_at):
             self.stats.dropped_offline += 1
 
     def peers_refuse(self, route: Route) -> bool:
@@ -380,7 +677,7 @@ class Hub:
             chosen = group.choose(None, route.denied)
             if chosen is None:
                 if route.denied is not None and self.peers is not None:
-                    self.peers.pass_on(message, group)
+                    self.peers.pass_on_denied(message, group, [])
             else:
                 qos = message.qos if message.qos < chosen.qos else chosen.qos
                 chosen.session.deliver(message, qos, chosen)
@@ -423,10 +720,14 @@ class Hub:
         message = will.message
         if self.may_leave_will(session.principal, message):
             self.stats.publish_denied += 1  # it could be left, and its client may not any more
+            text = "it is not published"
+            session.tell_denied(events.WILL, message.topic, text, message.qos, message.retain)
             return
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s
         message.sender = session.client_id
+        if message.retain:
+            message.owner = owner_of(session.principal)
         self.stats.wills_published += 1
         self.publish(message, self.router.find(message.topic_data))
 
@@ -476,6 +777,8 @@ class Hub:
             remount(session, connection.namespace)
         self.set_principal(session, connection.principal)
         session.connection = connection
+        self.count(session)
+        self.set_meter(connection)
         session.ends_at = 0.0
         if session.will is not None:
             session.will.due_at = 0.0
@@ -492,11 +795,14 @@ class Hub:
         """Who the client of a session is, which may not be who it was the last time."""
         before = session.principal
         session.principal = principal
-        if self.authorizer is not None and not principal.receives_as(before):
-            self.router.forget(session.subscriptions)
+        if before is not NOBODY and not principal.receives_as(before):
+            self.review(session)
+        if session.counted is not None or principal.user or principal.tenant:
+            self.count(session)
 
     def new_session(self, client_id: str, limits: Limits) -> Session:
         session = Session(self, client_id, limits)
+        session.rights = session.granted = self.rights
         self.sessions[client_id] = session
         if self.peers is not None:
             session.inflight.last_pid = self.peers.first_pid(client_id)
@@ -524,6 +830,9 @@ class Hub:
                 if name:
                     self.sessions_at[name] = self.sessions_at.get(name, 0) + change
             session.counted_at = listener
+        if not listener and session.counted is not None:
+            self.accounts.forget(session.counted)
+            session.counted = None
 
     def detach(self, connection: Connection) -> None:
         """A connection has ended; the session goes on for as long as it may."""
@@ -533,6 +842,8 @@ class Hub:
         session.connection = None
         session.inflight.resend = None
         self.connected -= 1
+        if session.counted is not None:
+            self.count(session)
         self._regroup(session)
         expiry_s = session.expiry_s
         will = session.will
@@ -592,6 +903,21 @@ class Hub:
         # It may have ended with its connection, or by what its will brought about.
         if delete_session and self.sessions.get(session.client_id) is session:
             self.end_session(session)
+
+    def end_if_deleted(self, session: Session) -> bool:
+        """Whether the session of a deleted user has come, and was ended."""
+        is_deleted = self.is_deleted
+        principal = session.principal
+        if is_deleted is None or not principal.user or not is_deleted(principal):
+            return False
+        gone = "the user was deleted"
+        if session.connection is not None:
+            session.connection.kick(reasons.ADMINISTRATIVE_ACTION, gone)
+        else:
+            self.events.kicked(principal, 0, 0, gone)
+        if self.sessions.get(session.client_id) is session:
+            self.end_session(session)
+        return True
 
     # The end
 

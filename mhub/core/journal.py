@@ -81,6 +81,8 @@ class DeferredFrame:
         self.payload = payload  # of a large message, behind its head
         self.after = after  # the number of a batch
         self.tracker = tracker
+        self.pid = 0  # of a PUBLISH
+        self.unchecked = False  # rights have changed since: whether a PUBLISH may leave is asked
 
     def free(self, durable: int) -> bool:
         return self.after <= durable and (self.tracker is None or self.tracker.free(durable))

@@ -14,6 +14,11 @@ NEVER: Final = 0xFFFFFFFF
 DROP_NEWEST: Final = "drop-newest"
 DROP_OLDEST: Final = "drop-oldest"
 DISCONNECT: Final = "disconnect"
+ACKNOWLEDGE: Final = "acknowledge"
+
+# What happens to a client that is faster than it may be.
+DELAY: Final = "delay"
+DROP: Final = "drop"
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,45 @@ class Limits:
     allow_keepalive_off: bool = True
     max_session_expiry_s: int = NEVER
     session_expiry_v3_s: int = NEVER
+
+    # How fast, in the long run (0: as fast as it can), and what happens beyond: DELAY, DROP (what
+    # has QoS 0; the rest is delayed) or DISCONNECT
+    rate_burst_s: float = 1.0  # so much of a rate may come at once
+    max_messages_per_s: float = 0.0
+    over_messages_per_s: str = DELAY
+    max_bytes_per_s: int = 0
+    over_bytes_per_s: str = DELAY
+    max_messages_out_per_s: float = 0.0
+    over_messages_out_per_s: str = DELAY
+    max_user_messages_per_s: float = 0.0  # of all connections of a user that was authenticated
+    over_user_messages_per_s: str = DELAY
+    max_user_bytes_per_s: int = 0
+    over_user_bytes_per_s: str = DELAY
+    max_tenant_messages_per_s: float = 0.0
+    over_tenant_messages_per_s: str = DELAY
+    max_tenant_bytes_per_s: int = 0
+    over_tenant_bytes_per_s: str = DELAY
+    max_listener_messages_per_s: float = 0.0
+    over_listener_messages_per_s: str = DELAY
+    max_listener_bytes_per_s: int = 0
+    over_listener_bytes_per_s: str = DELAY
+    max_connects_per_s: float = 0.0  # of the listener
+    over_connects_per_s: str = DELAY  # or DISCONNECT
+    max_address_connects_per_s: float = 0.0  # of one address; beyond, it is closed at once
+
+    # How many, of one user or tenant on this node; 0: any number
+    max_user_connections: int = 0
+    max_tenant_connections: int = 0
+    max_user_sessions: int = 0
+    max_tenant_sessions: int = 0
+    max_user_subscriptions: int = 0
+    max_tenant_subscriptions: int = 0
+    max_user_retained_messages: int = 0
+    max_tenant_retained_messages: int = 0
+
+    # Which topics
+    max_topic_length: int = 65535  # bytes
+    max_topic_levels: int = 128
 
 
 class PeerLimits:

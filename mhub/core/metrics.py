@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+from mhub.core.events import LIMITS
+
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
@@ -18,6 +20,9 @@ Value = int | float | str
 COUNTER: Final = "counter"  # grows, from the start of the process on
 GAUGE: Final = "gauge"
 TEXT: Final = "text"
+
+DENIED_BY: Final = "access/denied/"
+"""Before the id of a rule: how often it has denied something."""
 
 WINDOWS: Final = (("1min", 60.0), ("5min", 300.0), ("15min", 900.0))
 
@@ -105,6 +110,13 @@ def _clients() -> list[Metric]:
             "clients that an operator disconnected",
             lambda hub: hub.stats.clients_kicked,
         ),
+        Metric(
+            "clients/banned",
+            COUNTER,
+            "clients",
+            "clients that were disconnected because of a new ban",
+            lambda hub: hub.stats.clients_banned,
+        ),
     ]
 
 
@@ -164,7 +176,7 @@ def _traffic() -> list[Metric]:
             COUNTER,
             "messages",
             "messages that a client did not get: the sum of `dropped/queue_full`, `offline`,"
-            " `expired`, `too_large` and `unmounted`",
+            " `expired`, `too_large`, `unmounted` and `other_user`",
             lambda hub: hub.stats.dropped(),
             "publish/dropped",
         ),
@@ -172,8 +184,31 @@ def _traffic() -> list[Metric]:
             "publish/messages/denied",
             COUNTER,
             "messages",
-            "PUBLISH packets that their sender was not authorized for",
+            "PUBLISH packets and wills that their sender was not authorized for",
             lambda hub: hub.stats.publish_denied,
+        ),
+        Metric(
+            "access/connects_denied",
+            COUNTER,
+            "clients",
+            "clients that proved who they are, and may not connect; or may not any longer",
+            lambda hub: hub.stats.connect_denied,
+        ),
+        Metric(
+            "access/receives_denied",
+            COUNTER,
+            "denials",
+            "topics that a subscriber may not receive, counted where the subscribers of a topic are"
+            " searched; and messages not sent that waited when the rights changed",
+            lambda hub: hub.stats.receive_denied,
+        ),
+        Metric(
+            "access/publishes_asked",
+            COUNTER,
+            "messages",
+            "PUBLISH packets for which the rules had to be asked, as the connection did not"
+            " remember the answer",
+            lambda hub: hub.stats.publish_cache_misses,
         ),
         Metric(
             "publish/bytes/received",
@@ -236,6 +271,13 @@ def _messages() -> list[Metric]:
             "subscriptions",
             "those of them that were refused because of `limits.max_wildcard_patterns`",
             lambda hub: hub.stats.subscriptions_refused_patterns,
+        ),
+        Metric(
+            "subscriptions/withdrawn",
+            COUNTER,
+            "subscriptions",
+            "subscriptions removed because their client lost the right to them",
+            lambda hub: hub.stats.subscriptions_withdrawn,
         ),
         Metric(
             "shared_subscriptions/count",
@@ -313,6 +355,14 @@ def _messages() -> list[Metric]:
             "messages",
             "messages that waited for a session which has come back with another mount point",
             lambda hub: hub.stats.dropped_unmounted,
+        ),
+        Metric(
+            "dropped/other_user",
+            COUNTER,
+            "messages",
+            "messages that had waited for another user with the same client id, when the sessions"
+            " of both were merged after nodes could not reach each other",
+            lambda hub: hub.stats.dropped_other_user,
         ),
         Metric(
             "dropped/retained_full",
@@ -406,6 +456,20 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.sessions_refused,
         ),
         Metric(
+            "connections/refused/banned",
+            COUNTER,
+            "connections",
+            "those of them that were refused because of a ban",
+            lambda hub: hub.stats.refused_banned,
+        ),
+        Metric(
+            "connections/refused/locked_out",
+            COUNTER,
+            "connections",
+            "those of them that were refused because of a lock-out after failed logins",
+            lambda hub: hub.stats.refused_locked_out,
+        ),
+        Metric(
             "connections/rejected",
             COUNTER,
             "connections",
@@ -434,6 +498,77 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.authentication_timeouts,
         ),
         Metric(
+            "authentication/succeeded",
+            COUNTER,
+            "logins",
+            "users who have proved who they are",
+            lambda hub: hub.stats.authentications,
+        ),
+        Metric(
+            "authentication/errors",
+            COUNTER,
+            "questions",
+            "how often an authenticator could not tell, as its server did not answer",
+            lambda hub: hub.stats.authentication_errors,
+        ),
+        Metric(
+            "authentication/passwords_checked",
+            COUNTER,
+            "passwords",
+            "passwords that were checked or hashed",
+            lambda hub: hub.stats.passwords_checked,
+        ),
+        Metric(
+            "authentication/passwords_refused",
+            COUNTER,
+            "passwords",
+            "passwords that were not checked because of `passwords.max_queued`",
+            lambda hub: hub.stats.passwords_refused,
+        ),
+        Metric(
+            "connections/authentication_failures",
+            COUNTER,
+            "logins",
+            "logins that failed because the client could not prove who it is",
+            lambda hub: hub.stats.authentication_failures,
+        ),
+        Metric(
+            "authentication/backends/answers",
+            COUNTER,
+            "answers",
+            "answers of the servers that are asked about clients",
+            lambda hub: hub.stats.auth_backend_answers,
+        ),
+        Metric(
+            "authentication/backends/failures",
+            COUNTER,
+            "failures",
+            "questions to these servers that failed, or took longer than `timeout_s`",
+            lambda hub: hub.stats.auth_backend_failures,
+        ),
+        Metric(
+            "authentication/backends/timeouts",
+            COUNTER,
+            "clients",
+            "clients refused because none of these servers answered within `timeout_s`",
+            lambda hub: hub.stats.auth_backend_timeouts,
+        ),
+        Metric(
+            "authentication/backends/rejected",
+            COUNTER,
+            "clients",
+            "clients refused without a question, as a server did not answer"
+            " others, or too many waited",
+            lambda hub: hub.stats.auth_backend_rejected,
+        ),
+        Metric(
+            "authentication/backends/cached",
+            COUNTER,
+            "clients",
+            "clients for whom an answer was remembered",
+            lambda hub: hub.stats.auth_backend_cached,
+        ),
+        Metric(
             "connections/partial_full",
             COUNTER,
             "connections",
@@ -448,11 +583,115 @@ def _connections() -> list[Metric]:
             lambda hub: hub.stats.protocol_errors,
         ),
         Metric(
+            "guard/lockouts",
+            COUNTER,
+            "lock-outs",
+            "lock-outs that failed logins at this node have brought about",
+            lambda hub: hub.stats.lockouts,
+        ),
+        Metric(
+            "guard/flapping",
+            COUNTER,
+            "bans",
+            "bans of clients that connected to this node again and again",
+            lambda hub: hub.stats.flapping_bans,
+        ),
+        Metric(
+            "guard/evicted",
+            COUNTER,
+            "counters",
+            "counters of failed logins that had to make room for others (`guard.max_counters`)",
+            lambda hub: hub.stats.guard_evicted,
+        ),
+        Metric(
+            "guard/unstored",
+            COUNTER,
+            "entries",
+            "lock-outs and bans of flapping clients that hold at this node only"
+            " (`guard.max_entries`)",
+            lambda hub: hub.stats.guard_unstored,
+        ),
+        Metric(
             "defects",
             COUNTER,
             "defects",
             "errors within mhub that closed a connection; the log has their tracebacks",
             lambda hub: hub.stats.defects,
+        ),
+    ]
+
+
+LIMIT_UNITS: Final = {
+    "_per_s": ("times", "how often clients were held back by"),
+    "_connects_per_s": ("times", "how often connections had to wait, or were closed, because of"),
+    "_connections": ("connections", "CONNECTs refused because of"),
+    "_sessions": ("connections", "CONNECTs refused because of"),
+    "_subscriptions": ("subscriptions", "subscriptions refused because of"),
+    "_retained_messages": ("messages", "messages not retained because of"),
+    "_topic_length": ("topics", "topics and filters refused because of"),
+    "_topic_levels": ("topics", "topics and filters refused because of"),
+}
+"""What is counted of a limit, by how its name ends; the last one that fits."""
+
+
+def _limited(limit: int) -> Metric:
+    name = LIMITS[limit]
+    unit, doc = [found for end, found in LIMIT_UNITS.items() if name.endswith(end)][-1]
+    return Metric(
+        f"limited/{name}",
+        COUNTER,
+        unit,
+        f"{doc} `limits.{name}`",
+        lambda hub: hub.stats.limited[limit],
+    )
+
+
+def _limits() -> list[Metric]:
+    """Clients that have reached a limit, and a broker that has."""
+    return [
+        *[_limited(limit) for limit in range(len(LIMITS))],
+        Metric(
+            "limited/now",
+            GAUGE,
+            "clients",
+            "clients that are not read from, or get no messages, until they may be faster again",
+            lambda hub: hub.throttle.waiting(),
+        ),
+        Metric(
+            "dropped/rate",
+            COUNTER,
+            "messages",
+            "QoS 0 messages that came, or were to go, faster than their client may"
+            ' (`over_… = "drop"`)',
+            lambda hub: hub.stats.dropped_rate,
+        ),
+        Metric(
+            "overload/state",
+            TEXT,
+            "",
+            "`ok`, or `late`: then nobody can connect (`net.overload_drift_s`)",
+            lambda hub: "late" if hub.overload.active else "ok",
+        ),
+        Metric(
+            "overload/drift",
+            GAUGE,
+            "milliseconds",
+            "by how much the broker is late",
+            lambda hub: int(hub.overload.drift_s * 1000),
+        ),
+        Metric(
+            "overload/times",
+            COUNTER,
+            "times",
+            "how often it fell behind so far",
+            lambda hub: hub.stats.overloads,
+        ),
+        Metric(
+            "overload/refused",
+            COUNTER,
+            "connections",
+            "CONNECTs that it refused meanwhile",
+            lambda hub: hub.stats.refused_overload,
         ),
     ]
 
@@ -616,7 +855,14 @@ def _sessions(hub: "Hub", state: str) -> int:
     return hub.require_peers().neighbours.session_numbers().get(state, 0)
 
 
-BROKER: Final = [*_clients(), *_traffic(), *_messages(), *_store(), *_connections()]
+BROKER: Final = [
+    *_clients(),
+    *_traffic(),
+    *_messages(),
+    *_store(),
+    *_connections(),
+    *_limits(),
+]
 """Of each broker."""
 
 CLUSTER: Final = _cluster()
@@ -654,6 +900,8 @@ class Metrics:
         if hub.peers is not None:
             for metric in CLUSTER:
                 found[metric.name] = metric.read(hub)
+        for rule, count in hub.stats.denied_by_rule.items():
+            found[DENIED_BY + rule] = count
         for name, loads in self.loads.items():
             for load, (window, _) in zip(loads, WINDOWS, strict=True):
                 found[f"load/{name}/{window}"] = load.per_minute

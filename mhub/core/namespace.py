@@ -26,6 +26,10 @@ class Namespace:
     def mounted_data(self, topic_data: bytes) -> bytes:
         return self._data + topic_data
 
+    def unmounted(self, topic: str) -> str:
+        """A topic of the client's own as it wrote it."""
+        return topic[len(self.mount_point) :]
+
     def unmounted_field(self, message: Publish) -> bytes | None:
         """The topic of a message, as the client is sent it; None: it cannot be told of it."""
         topic_data = message.topic_data

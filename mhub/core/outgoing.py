@@ -36,6 +36,7 @@ class OutgoingQueue:
         self.at_hand = 0  # how many they are; a deque is slower to tell
         self.size_bytes = 0  # of all that waits, paged out or not
         self.qos0 = 0  # how many of `deliveries` are QoS 0
+        self.unchecked = 0  # so many in front are asked for again: `mhub.core.revocation`
         self.paged_out = 0  # messages behind those of `deliveries`, in the store alone
         self.tail_seq = 0  # the last one that is not among them
         self.loading = False  # the next of them are on their way
@@ -88,11 +89,14 @@ class OutgoingQueue:
             self._count(delivery.size_bytes())
             if delivery.qos == 0:
                 self.qos0 += 1
+        self.unchecked += len(deliveries)
 
     def take(self) -> Delivery:
         """The oldest one, which has to be in memory."""
         delivery = self.deliveries.popleft()
         self.at_hand -= 1
+        if self.unchecked:
+            self.unchecked -= 1
         size_bytes = delivery.size_bytes()
         self.size_bytes -= size_bytes
         self.total.size_bytes -= size_bytes

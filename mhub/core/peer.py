@@ -23,8 +23,8 @@ class Peer(RemoteNode):
     def __init__(self, peers: "Peers", name: str) -> None:
         super().__init__()
         self.peers = peers
-        self.hub = peers.hub
         self.name = name
+        self.hub = peers.hub
         self.limits = peers.limits
         self.counters = PeerStats()
         self.outlet: PeerOutlet | None = None

@@ -255,14 +255,24 @@ class Peers:
                 chosen.setdefault(peer, []).append(group.full_name)
         return chosen
 
-    def pass_on(self, message: Publish, group: Group) -> bool:
-        """A message of a group that has no members here any more; False if no node has any."""
-        node = group.choose_peer(False) if group.peers is not None else None
+    def pass_on(self, message: Publish, group: Group, denied_at: list[str]) -> bool:
+        """A message of a group that has no members here any more; False if no node has any.
+
+        `denied_at`: the nodes where none of the members may receive it.
+        """
+        if denied_at:
+            node = group.choose_other(denied_at)
+        else:
+            node = group.choose_peer(False) if group.peers is not None else None
         if node is None:
             return False
         message.journaled = True  # its sender may have been told that it is safe here
-        cast(Peer, node).outgoing.put(message, False, [group.full_name])
+        cast(Peer, node).outgoing.put(message, False, [group.name_for(denied_at)])
         return True
+
+    def pass_on_denied(self, message: Publish, group: Group, denied_at: list[str]) -> bool:
+        """The same if those that are here may not receive it: it comes to each node once."""
+        return self.pass_on(message, group, [*denied_at, self.node])
 
     # Who waits for them
 

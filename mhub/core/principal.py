@@ -23,12 +23,18 @@ class Certificate:
     """A client certificate that was verified: by TLS here, or by the proxy in front."""
 
     def __init__(
-        self, common_name: str, subject: str = "", fingerprint: str = "", expires_at: float = 0.0
+        self,
+        common_name: str,
+        subject: str = "",
+        fingerprint: str = "",
+        expires_at: float = 0.0,
+        alternative_names: tuple[str, ...] = (),
     ) -> None:
         self.common_name = common_name  # "": there is none, or not a single one
         self.subject = subject  # as RFC 4514 writes it
         self.fingerprint = fingerprint  # SHA-256, in hex; "": the proxy does not say
         self.expires_at = expires_at  # seconds since 1970; 0: the proxy does not say
+        self.alternative_names = alternative_names  # `dns:`, `uri:` or `email:`, and the name
 
 
 class Principal:
@@ -49,18 +55,24 @@ class Principal:
     def is_verified(self) -> bool:
         return self.user != ""
 
-    def prove(self, user: str, method: str) -> None:
-        """The transport knows who it is; "": it does not."""
-        if user:
-            self.user = user
-            self.method = method
+    def copy(self) -> "Principal":
+        """Another one to be changed; this one may be known to others, who compare the two."""
+        other = Principal(self.address, self.listener)
+        other.client_id = self.client_id
+        other.claimed_user = self.claimed_user
+        other.certificate = self.certificate
+        other.user = self.user
+        other.method = self.method
+        other.roles = self.roles
+        other.tenant = self.tenant
+        other.attributes = self.attributes
+        other.grants = self.grants
+        other.expires_at = self.expires_at
+        return other
 
     def identified(self, identity: "Identity") -> "Principal":
         """The same one, with what authentication has found out about it."""
-        known = Principal(self.address, self.listener)
-        known.client_id = self.client_id
-        known.claimed_user = self.claimed_user
-        known.certificate = self.certificate
+        known = self.copy()
         known.user = identity.user
         known.method = identity.method
         known.roles = identity.roles
@@ -75,7 +87,11 @@ class Principal:
 
         What waits for a proved user is for nobody else.  One that was anonymous may log in.
         """
-        return not before.user or before.user == self.user
+        return self.owns_of(before.user)
+
+    def owns_of(self, user: str) -> bool:
+        """The same, of a session whose user is known alone; "": it has none."""
+        return not user or user == self.user
 
     def receives_as(self, other: "Principal") -> bool:
         """Whether both may receive the same: what that rests on outlives connections."""
@@ -86,7 +102,12 @@ class Principal:
             and self.attributes == other.attributes
             and self.grants == other.grants
             and self.listener == other.listener
+            and self.common_name() == other.common_name()
         )
+
+    def common_name(self) -> str:
+        """Of the client's certificate; "": there is none."""
+        return "" if self.certificate is None else self.certificate.common_name
 
     def to_text(self) -> str:
         """What a session keeps of it, as JSON; the session has client id and listener itself."""
@@ -107,6 +128,14 @@ class Principal:
             facts["grants"] = list(self.grants)
         if self.expires_at:
             facts["expires_at"] = self.expires_at
+        certificate = self.certificate
+        if certificate is not None:
+            facts["certificate"] = {
+                "common_name": certificate.common_name,
+                "subject": certificate.subject,
+                "fingerprint": certificate.fingerprint,
+                "expires_at": certificate.expires_at,
+            }
         if self.address:
             facts["address"] = self.address
         return json.dumps(facts, ensure_ascii=False, separators=(",", ":")) if facts else ""
@@ -144,9 +173,15 @@ def principal_of(text: str, client_id: str, listener: str) -> Principal:
     principal.tenant = _text(facts, "tenant")
     principal.roles = _texts(facts, "roles")
     principal.grants = _texts(facts, "grants")
-    expires_at = facts.get("expires_at")
-    if isinstance(expires_at, (int, float)):
-        principal.expires_at = float(expires_at)
+    principal.expires_at = _number(facts, "expires_at")
+    certificate = facts.get("certificate")
+    if isinstance(certificate, dict):
+        principal.certificate = Certificate(
+            _text(certificate, "common_name"),
+            _text(certificate, "subject"),
+            _text(certificate, "fingerprint"),
+            _number(certificate, "expires_at"),
+        )
     attributes = facts.get("attributes")
     if isinstance(attributes, dict):
         principal.attributes = {
@@ -166,6 +201,11 @@ def _facts(text: str) -> dict[str, object]:
 def _text(facts: dict[str, object], name: str) -> str:
     value = facts.get(name)
     return value if isinstance(value, str) else ""
+
+
+def _number(facts: dict[str, object], name: str) -> float:
+    value = facts.get(name)
+    return float(value) if isinstance(value, (int, float)) else 0.0
 
 
 def _texts(facts: dict[str, object], name: str) -> tuple[str, ...]:

@@ -1,11 +1,15 @@
 """PUBLISH and PUBREL from a client: the way of a message in."""
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from mhub.core import events
+from mhub.core.accounts import owner_of
 from mhub.core.aliases import TopicAliases
+from mhub.core.authorization import Authorizer
 from mhub.core.connection import Connection
 from mhub.core.journal import AckTracker
+from mhub.core.limits import DISCONNECT
+from mhub.core.router import CACHED_BYTES
 from mhub.wire import reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import PUBACK, PUBCOMP, PUBREC, V5
@@ -13,6 +17,9 @@ from mhub.wire.publish import Publish, decode
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
+
+NO: Final = 64
+"""Times a bit that says yes: the bit that says no."""
 
 
 class Publishing:
@@ -50,24 +57,103 @@ class Publishing:
             others = hub.peers.wait_for_channels() if hub.peers is not None else None
             connection.acknowledge(PUBREC, message.pid, 0, after, others)  # [MQTT-4.3.3-10]
             return
-        reason = hub.may_publish(connection.principal, message, route.reserved)
+        reason = 0
+        if route.reserved:
+            reason = reasons.NOT_AUTHORIZED
+        elif hub.authorizer is not None and (
+            # The one object of a route: it stays the same until subscriptions or rights change.
+            route.topic is not connection.permitted
+            or qos != connection.permitted_qos
+            or message.retain
+            or connection.rights != hub.rights
+        ):
+            reason = self._permission(connection, message, hub.authorizer)
         if reason:
             stats.publish_denied += 1
-            hub.events.denied(connection, events.PUBLISH, message.topic, reason)
+            hub.events.denied(
+                connection, events.PUBLISH, message.topic, reason, qos, message.retain
+            )
+            if connection.version < V5 and hub.denied_publish == DISCONNECT:
+                self._disconnect(connection, message, reason)
+                return
         elif allowed.message_size_limit and len(message.payload) > allowed.message_size_limit:
             stats.publish_refused_size += 1
             reason = reasons.IMPLEMENTATION_SPECIFIC
         elif qos and hub.peers is not None and hub.peers_refuse(route):
             reason = self._too_much(connection, message)
         else:
-            if message.retain:
+            retains = message.retain
+            if retains:
                 hub.retained.refused = False
+                message.owner = owner_of(connection.principal)
+                if message.payload and hub.retained_quota_reached(connection, message.topic):
+                    message.retain = False  # on all nodes
+                    hub.retained.refused = True
             if not hub.publish(message, route):
                 reason = reasons.NO_MATCHING_SUBSCRIBERS
-            if message.retain and hub.retained.refused:
+            if retains and hub.retained.refused:
                 reason = reasons.QUOTA_EXCEEDED  # all subscribers have it, later ones will not
         if qos:
             self._reply(connection, message, reason)
+
+    def skip(self, connection: Connection, data: bytes, first: int, body: int, end: int) -> None:
+        """A message of QoS 0 that is dropped before it is routed; its alias counts all the same."""
+        stats = self.hub.stats
+        stats.packets_received += 1
+        stats.publish_received += 1
+        stats.dropped_rate += 1
+        most = connection.limits.max_control_size
+        message = decode(data, first, body, end, connection.version, most)
+        stats.publish_bytes_received += len(message.payload)
+        if message.alias or not message.topic_data:
+            self._resolve_alias(connection, message)
+
+    def _permission(self, connection: Connection, message: Publish, authorizer: Authorizer) -> int:
+        """0 if a client may publish this, else why not.
+
+        Each connection remembers the answers for some topics, with a bit for each QoS with and
+        without retain, for yes and for no; and apart the last one, as most clients publish to few
+        topics.
+        """
+        decisions = connection.decisions
+        if decisions is None or connection.rights != self.hub.rights:
+            connection.decisions = decisions = {}
+            connection.rights = self.hub.rights
+            connection.permitted = None
+        known = decisions.get(message.topic_data, 0)
+        qos = message.qos
+        bit = 1 if qos == 0 else 4 if qos == 1 else 16  # a table of them would be slower, compiled
+        if message.retain:
+            bit += bit
+        if known & bit:
+            if not message.retain:
+                connection.permitted = message.topic
+                connection.permitted_qos = qos
+            return 0
+        refused = bit * NO
+        if known & refused:
+            return reasons.NOT_AUTHORIZED
+        self.hub.stats.publish_cache_misses += 1
+        reason = authorizer.publish(
+            connection.principal, message.topic, message.qos, message.retain
+        )
+        if len(message.topic_data) <= CACHED_BYTES and self.hub.publish_cache_size:
+            if len(decisions) >= self.hub.publish_cache_size and not known:
+                decisions.clear()
+            if reason == 0:
+                decisions[message.topic_data] = known | bit
+            elif reason == reasons.NOT_AUTHORIZED:
+                decisions[message.topic_data] = known | refused
+        return reason
+
+    def _disconnect(self, connection: Connection, message: Publish, reason: int) -> None:
+        """What MQTT 3 has in the place of a refusal [MQTT-3.3.5-2]."""
+        if message.qos == 2:
+            connection.owner().incoming.pop(message.pid, None)  # it was not taken
+        name = message.topic
+        if connection.namespace is not None:
+            name = connection.namespace.unmounted(name)
+        connection.fail(reason, f"not authorized to publish to {name!r}")
 
     def _too_much(self, connection: Connection, message: Publish) -> int:
         """A peer that has to get the message does not keep up, or is away for long."""

@@ -28,7 +28,7 @@ from mhub.core.fields import (
     U32,
     Shape,
 )
-from mhub.wire.primitives import read_u64, u64
+from mhub.wire.primitives import read_u64, u32, u64
 from mhub.wire.publish import Publish, topic_field
 
 SCHEMA: Final = 4
@@ -47,6 +47,9 @@ MARKED: Final = 8
 cluster follow the head."""
 
 MARKS_SIZE: Final = 16
+
+OWNED: Final = 16
+"""Another flag: then come the size of `owner`, four bytes, and its text."""
 
 
 class SessionRecord:
@@ -249,6 +252,10 @@ def message(publish: Publish, clock_offset_s: float) -> bytes:
     if publish.hlc:
         marks = u64(0) + u64(publish.hlc)
         flags |= MARKED
+    if publish.owner:
+        owner = publish.owner.encode("utf-8")
+        marks += u32(len(owner)) + owner
+        flags |= OWNED
     head = HEAD.pack(
         flags,
         0,
@@ -275,6 +282,11 @@ def publish_of(body: bytes, clock_offset_s: float) -> Publish:
         body[:HEAD_SIZE]
     )
     topic_from = HEAD_SIZE + MARKS_SIZE if flags & MARKED else HEAD_SIZE
+    owner = ""
+    if flags & OWNED:
+        owner_from = topic_from + 4
+        topic_from = owner_from + int.from_bytes(body[topic_from:owner_from], "big")
+        owner = body[owner_from:topic_from].decode("utf-8")
     properties_from = topic_from + topic_size
     payload_from = properties_from + properties_size
     if payload_from > len(body):
@@ -287,6 +299,7 @@ def publish_of(body: bytes, clock_offset_s: float) -> Publish:
     found.expiry_s = expiry_s
     found.expiry_at = expiry_at
     found.expires_at = expires_at - clock_offset_s if expires_at else 0.0
+    found.owner = owner
     if flags & MARKED:
         found.hlc, _ = read_u64(body, HEAD_SIZE + 8)
     return found

@@ -15,23 +15,26 @@ def redistribute(session: Session, group: Group | None, ended: bool) -> None:
     if not session.shares:
         return
     at_hand = session.queue.at_hand if session.queue is not None else 0
+    unchecked = session.queue.unchecked if session.queue is not None else 0
     for _ in range(at_hand):
         queue = session.queue
         if queue is None or not queue.at_hand:
             break  # what was given away made room for others, which made others go
         delivery = queue.take()
-        if not _pass_on(session, delivery, group, ended):
+        if not pass_on(session, delivery, group, ended):
             session.keep(delivery)
+    if unchecked and session.queue is not None:
+        session.queue.unchecked = session.queue.at_hand  # which of them it were is not known now
     session.end_queue()
     if group is not None:
         return  # deliveries that have begun are finished after an UNSUBSCRIBE
     inflight = session.inflight.deliveries
     for pid in [p for p, d in inflight.items() if d.qos == 1 and d.group is not None]:
-        if _pass_on(session, inflight[pid], None, ended):
+        if pass_on(session, inflight[pid], None, ended):
             del inflight[pid]
 
 
-def _pass_on(session: Session, delivery: Delivery, only: Group | None, ended: bool) -> bool:
+def pass_on(session: Session, delivery: Delivery, only: Group | None, ended: bool) -> bool:
     """Whether somebody else has it now."""
     group = delivery.group
     if group is None or (only is not None and group is not only):
@@ -45,7 +48,8 @@ def _pass_on(session: Session, delivery: Delivery, only: Group | None, ended: bo
     chosen = group.choose(session, denied)
     peers = session.hub.peers
     if peers is not None and (chosen is None or not chosen.session.is_connected()):
-        if group.peers is not None and peers.pass_on(delivery.message, group):
+        denied_at = [] if denied is None or chosen is not None else [peers.node]
+        if group.peers is not None and peers.pass_on(delivery.message, group, denied_at):
             session.discard(delivery)
             return True
     if chosen is None:

@@ -24,7 +24,7 @@ was acknowledged is in force here.
 """
 
 import json
-from bisect import bisect_left, insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable
 from typing import Any, Final
 from zlib import crc32
@@ -127,6 +127,16 @@ class Registry(ReplicatedMap):
             if not key.startswith(prefix):
                 break
             found.append(_entry_of(key, self.entries[PREFIX + key]))
+        return found
+
+    def keys(self, prefix: str, after: str = "") -> list[str]:
+        """Those that begin so, sorted, behind `after`: without looking at the entries."""
+        keys = self._keys
+        index = bisect_right(keys, after) if after > prefix else bisect_left(keys, prefix)
+        found = []
+        while index < len(keys) and keys[index].startswith(prefix):
+            found.append(keys[index])
+            index += 1
         return found
 
     @property

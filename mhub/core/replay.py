@@ -33,6 +33,7 @@ class RetainedReplay:
         self.client_id = client_id
         self.snapshots: deque[Snapshot] = deque()
         self.waiting = 0  # messages in them
+        self.unchecked = False  # rights have changed since some of them were looked up
         self.pending: dict[str, Subscription] = {}  # of which nothing is looked up yet
 
     def is_over(self) -> bool:
@@ -51,16 +52,18 @@ class RetainedReplay:
     ) -> int:
         """Take a snapshot for a subscription; how much work that was."""
         found = retained.match(subscription.topic_filter, now)
+        effort = retained.effort()
         if subscription.no_local:
             found = [message for message in found if message.sender != self.client_id]
         if authorizer is not None:
             principal = subscription.session.principal
+            effort += len(found)
             found = [message for message in found if authorizer.receive(principal, message.topic)]
         if found:
             found.reverse()
             self.waiting += len(found)
             self.snapshots.append(Snapshot(subscription, found))
-        return retained.effort()
+        return effort
 
     def look_up_next(self, retained: Retained, now: float, authorizer: Authorizer | None) -> int:
         """Take the snapshot for the first pending subscription, if there is one."""
@@ -68,6 +71,17 @@ class RetainedReplay:
             return 0
         first = self.pending.pop(next(iter(self.pending)))
         return self.look_up(first, retained, now, authorizer)
+
+    def withdraw(self, name: str, subscription: Subscription) -> None:
+        """A subscription is not allowed any more: what it would bring is not sent."""
+        self.pending.pop(name, None)
+        kept: deque[Snapshot] = deque()
+        for snapshot in self.snapshots:
+            if snapshot.subscription is subscription:
+                self.waiting -= len(snapshot.messages)
+            else:
+                kept.append(snapshot)
+        self.snapshots = kept
 
     def next_qos(self) -> int:
         """The QoS of the message that is next; there has to be a snapshot."""

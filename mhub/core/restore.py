@@ -53,6 +53,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         session.state_lost = STATE_LOST + session.client_id in contents.notes
         _put(hub, session)
         hub.count_at(session, session.principal.listener)
+        hub.count(session)
         if hub.peers is not None and hub.peers.table.sessions:
             session.epoch = max(session.epoch, FIRST)
             hub.peers.clock.saw(session.epoch)
@@ -63,6 +64,7 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
             hub.router.add(subscription)
         _messages(session, stored, journal.clock_offset_s)
         _deadlines(hub, session, stored, journal)
+        hub.review_if_stale(session)
         if session.shares:
             hub.storage.refill(session)  # so that others of its groups can take over
     _recall_registry_note(hub, contents.notes.get(REGISTRY, ""))

@@ -3,6 +3,7 @@
 The bounds are for what clients publish: the broker's own messages under $SYS do not count.
 """
 
+from mhub.core.accounts import Accounts
 from mhub.core.replicated import ReplicatedMap
 from mhub.core.stats import Stats
 from mhub.core.tree import TopicTree
@@ -18,6 +19,7 @@ class Retained(ReplicatedMap):
         self.max_bytes = max_bytes  # 0: any number
         self.size_bytes = 0
         self.own = 0  # messages in the tree that are the broker's own, and count for no bound
+        self.accounts: Accounts | None = None  # where it is counted whose they are
         self.refused = False  # the last message that was to be stored was not, for a bound
         self.tree: TopicTree[Publish] = TopicTree()
         self.expiring: dict[str, Publish] = {}
@@ -47,6 +49,10 @@ class Retained(ReplicatedMap):
         else:
             self.size_bytes += _size(message) - (_size(old) if old is not None else 0)
         if old is not None:
+            message.owner = old.owner  # it counts for whoever made the first one of its topic
+        elif message.owner and self.accounts is not None:
+            self.accounts.add_retained(message.owner, 1)
+        if old is not None:
             self._count(old)
             if old.expires_at:
                 self.expiring.pop(old.topic, None)
@@ -66,6 +72,8 @@ class Retained(ReplicatedMap):
 
     def discard(self, message: Publish) -> None:
         self.tree.remove(message.topic)
+        if message.owner and self.accounts is not None:
+            self.accounts.add_retained(message.owner, -1)
         self._count(message)
         if reserved(message.topic):
             self.own -= 1

@@ -43,7 +43,7 @@ class Route:
         self.targets: list[Subscription] = []
         self.groups: list[Group] = []
         self.peers: list[RemoteNode] | None = None  # other nodes that want it
-        self.denied: set[Subscriber] | None = None  # members of `groups` that may not receive it
+        self.denied: set[Subscription] | None = None  # members of `groups` that may not get it
 
 
 class Router:
@@ -62,6 +62,7 @@ class Router:
         self.shared_subscriptions = 0
         self.table: Table | None = None  # where it is written what is subscribed here
         self.authorizer: Authorizer | None = None
+        self.rights = 0  # their revision
 
     def find(self, topic_data: bytes) -> Route:
         """The route of a topic; ProtocolFault if it is no valid topic name."""
@@ -74,7 +75,10 @@ class Router:
         self.stats.route_cache_misses += 1
         route = Route(topic, topic_data)
         leaves = self.filters.search(topic)
-        if len(leaves) == 1:
+        authorizer = self.authorizer
+        if authorizer is not None:
+            self._restrict(route, leaves, authorizer)
+        elif len(leaves) == 1:
             route.targets = list(leaves[0].subscriptions.values())
         elif leaves:
             route.targets = _merge(leaves)
@@ -86,8 +90,8 @@ class Router:
                     route.peers = list(leaf.peers)
                 else:
                     route.peers += [peer for peer in leaf.peers if peer not in route.peers]
-        if self.authorizer is not None:
-            _restrict(route, self.authorizer)
+        if authorizer is not None and route.groups:
+            self._restrict_groups(route, authorizer)
         if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
             if len(self.cache) >= self.cache_size:
                 self.forget_all()
@@ -95,6 +99,49 @@ class Router:
             self.cached.put(topic, topic_data)
             self.looks += LOOKS
         return route
+
+    def _restrict(self, route: Route, leaves: list[Leaf], authorizer: Authorizer) -> None:
+        """Only those who may receive the topic, by what they may subscribe to."""
+        topic = route.topic
+        merged: dict[Subscriber, Subscription] = {}
+        refused: set[Subscriber] = set()
+        for leaf in leaves:
+            for session, subscription in leaf.subscriptions.items():
+                if session in refused or not self._is_granted(subscription, authorizer):
+                    continue
+                other = merged.get(session)
+                if other is not None:
+                    if not other.covers(subscription):
+                        merged[session] = other.overlapping(subscription)
+                elif authorizer.receive(session.principal, topic):
+                    merged[session] = subscription
+                else:
+                    refused.add(session)
+        route.targets = list(merged.values())
+        for session in refused:
+            session.tell_denied_receive(topic)
+
+    def _restrict_groups(self, route: Route, authorizer: Authorizer) -> None:
+        """It is not known here whose turn it will be, so those are listed who may not."""
+        denied: set[Subscription] = set()
+        for group in route.groups:
+            for member in group.members:
+                if not self._is_granted(member, authorizer):
+                    denied.add(member)
+                elif not authorizer.receive(member.session.principal, route.topic):
+                    denied.add(member)
+                    member.session.tell_denied_receive(route.topic)
+        if denied:
+            route.denied = denied
+
+    def _is_granted(self, subscription: "Subscription", authorizer: Authorizer) -> bool:
+        """Whether its session may have it: asked, if the rights have changed and it was not."""
+        session = subscription.session
+        if session.granted == self.rights:
+            return True
+        return not authorizer.subscribe(
+            session.principal, subscription.topic_filter, subscription.qos, subscription.share
+        )
 
     def refuses(self, topic_filter: str) -> bool:
         """Whether a new filter would make searches too long.
@@ -240,21 +287,6 @@ class Router:
             return
         for topic_data in found:
             self.cached.remove(self.cache.pop(topic_data).topic)
-
-
-def _restrict(route: Route, authorizer: Authorizer) -> None:
-    """Leave out whoever may not receive the topic.
-
-    Of a group, it is not known here whose turn it will be, so those are listed.
-    """
-    topic = route.topic
-    route.targets = [s for s in route.targets if authorizer.receive(s.session.principal, topic)]
-    for group in route.groups:
-        for member in group.members:
-            if not authorizer.receive(member.session.principal, topic):
-                if route.denied is None:
-                    route.denied = set()
-                route.denied.add(member.session)
 
 
 def _merge(leaves: list[Leaf]) -> "list[Subscription]":

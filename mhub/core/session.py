@@ -24,6 +24,7 @@ part is in memory, and the rest is paged out: in the store alone until it is its
 from typing import TYPE_CHECKING, Final
 
 from mhub.core import events, limits, records
+from mhub.core.accounts import Counted
 from mhub.core.delivery import Delivery, Subscriber, Subscription
 from mhub.core.inflight import Inflight
 from mhub.core.limits import Limits
@@ -34,15 +35,21 @@ from mhub.core.records import SessionRecord, SubscriptionRecord
 from mhub.core.replay import RetainedReplay
 from mhub.core.timers import earliest
 from mhub.wire import properties
-from mhub.wire.packets import PUBREL
+from mhub.wire.packets import PUBREL, V5
 from mhub.wire.publish import Publish
-from mhub.wire.reasons import PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
+from mhub.wire.reasons import NOT_AUTHORIZED, PACKET_ID_NOT_FOUND, QUOTA_EXCEEDED, UNSPECIFIED
 from mhub.wire.topics import split_share
 
 if TYPE_CHECKING:
     from mhub.core.connection import Connection
     from mhub.core.hub import Hub
 
+
+MAX_VERDICTS: Final = 10_000
+"""Topics of waiting messages for which an answer is remembered."""
+
+MAX_WITHDRAWN: Final = 100
+"""Withdrawn subscriptions that a client which is away is told of when it comes back."""
 
 STATE_LOST: Final = "lost/"
 """Notes about sessions whose client is to be told Session Present 0 begin so."""
@@ -79,6 +86,10 @@ class Session(Subscriber):
         self.intake: Intake | None = None  # decides what is for it, where that is a question
         self.state_lost = False  # it is not what its client knows: that is told so
         self.burst: events.Burst | None = None  # of messages for it that were dropped lately
+        self.rights = 0  # the revision of the rights under which what waits was put here
+        self.verdicts: dict[str, bool] | None = None  # what it may receive of what is unchecked
+        self.withdrawn: list[str] | None = None  # subscriptions that its client does not know of
+        self.counted: Counted | None = None  # what it counts for, of a user or tenant
 
     # Towards the client
 
@@ -116,6 +127,8 @@ class Session(Subscriber):
             ):
                 connection.publish(message, 0, 0, retain, subscription.ids, False, 0)
                 return
+            elif connection.output_limited and connection.drops_output():
+                return
         delivery = Delivery(message, qos, retain, subscription.ids)
         delivery.group = subscription.group
         if qos and connection is not None and self.ready():
@@ -124,14 +137,19 @@ class Session(Subscriber):
             self._send(connection, delivery)
         else:
             self.enqueue(delivery)
-            if self.waiting() and connection is not None:
-                self.hub.continue_later(connection)
+            if connection is not None:
+                if self.waiting():
+                    self.hub.continue_later(connection)
+                elif connection.output_limited:
+                    connection.check_output()
 
     def drain_queue(self, most: int) -> None:
         """Send what waits, as far as window and socket let it, and not more than `most`."""
         connection = self.connection
         if connection is None:
             return
+        if self.rights != self.hub.rights:
+            self.distrust()
         inflight = self.inflight
         if inflight.resend is not None:
             most -= self._send_again(connection, most)
@@ -143,13 +161,20 @@ class Session(Subscriber):
                 self._send_queued(connection, queue, most)
             if queue.paged_out:
                 self.hub.storage.refill(self)
+        else:
+            self.verdicts = None
         if self.waiting():
             self.hub.continue_later(connection)
 
     def waiting(self) -> bool:
         """Whether drain_queue() would find something that may be sent now."""
         connection = self.connection
-        if connection is None or connection.blocked or connection.output_held_until:
+        if (
+            connection is None
+            or connection.blocked
+            or connection.output_held_until
+            or connection.output_limited
+        ):
             return False
         inflight = self.inflight
         has_place = inflight.has_place()
@@ -227,7 +252,12 @@ class Session(Subscriber):
             if not pid:
                 break
             sent += 1
-            self._publish(connection, inflight.deliveries[pid], pid, True)
+            delivery = inflight.deliveries[pid]
+            if self.may_receive(delivery.message.topic):
+                self._publish(connection, delivery, pid, True)
+            else:
+                inflight.drop(pid)
+                self.revoke(delivery, True)
         return sent
 
     def puback(self, pid: int) -> None:
@@ -303,18 +333,25 @@ class Session(Subscriber):
                 sent += 1
                 hub.work += 1
                 ids = replay.snapshots[0].subscription.ids
-                self._send_one_retained(connection, replay.take(), qos, ids)
+                self._send_one_retained(connection, replay.take(), qos, ids, replay.unchecked)
             if replay.is_over():
                 self.replay = replay = None
         return sent
 
     def _send_one_retained(
-        self, connection: "Connection", message: Publish, qos: int, ids: bytes
+        self,
+        connection: "Connection",
+        message: Publish,
+        qos: int,
+        ids: bytes,
+        is_unchecked: bool,
     ) -> None:
         hub = self.hub
         if message.expires_at and message.expires_at <= hub.now:
             hub.stats.dropped_expired += 1
             self.tell_drop(events.EXPIRED)
+        elif is_unchecked and not self.may_receive(message.topic):
+            self.tell_denied_receive(message.topic)
         elif qos:
             delivery = Delivery(message, qos, True, ids)
             if self.sid:
@@ -406,12 +443,15 @@ class Session(Subscriber):
                 return
             most -= 1
             self.hub.work += 1
+            is_unchecked = queue.unchecked != 0
             delivery = queue.take()
             message = delivery.message
             if message.expires_at and message.expires_at <= self.hub.now:  # [MQTT-3.3.2-5]
                 self.hub.stats.dropped_expired += 1
                 self.tell_drop(events.EXPIRED)
                 self.discard(delivery)
+            elif is_unchecked and not self.may_receive(message.topic):
+                self.revoke(delivery, False)
             elif delivery.qos:
                 self._send(connection, delivery)
             else:
@@ -421,12 +461,16 @@ class Session(Subscriber):
 
     def tell_drop(self, cause: int) -> None:
         """A message for it was dropped: the first of a burst is an event, others are counted."""
+        burst = self._burst()
+        if burst.add(cause):
+            self.hub.events.tell_burst(burst, cause, 0)
+
+    def _burst(self) -> events.Burst:
         burst = self.burst
         if burst is None or burst.over:
             burst = self.hub.events.begin_burst(self.principal)
             self.burst = burst
-        if burst.add(cause):
-            self.hub.events.tell_burst(burst, cause, 0)
+        return burst
 
     def forget_load(self) -> None:
         """What the store was asked for is not wanted any more."""
@@ -438,6 +482,111 @@ class Session(Subscriber):
         if self.queue is not None and self.queue.is_over():
             self.queue.forget()
             self.queue = None
+
+    # Rights that have changed: `mhub.core.revocation`
+
+    def distrust(self) -> None:
+        """What waits is from before: each message is asked for again when its turn comes."""
+        self.rights = self.hub.rights
+        self.verdicts = None
+        if self.queue is not None:
+            self.queue.unchecked = self.queue.at_hand
+        if self.replay is not None:
+            self.replay.unchecked = True
+        connection = self.connection
+        if connection is not None and connection.deferred is not None:
+            for deferred in connection.deferred:
+                deferred.unchecked = True
+
+    def may_receive(self, topic: str) -> bool:
+        authorizer = self.hub.authorizer
+        if authorizer is None:
+            return True
+        verdicts = self.verdicts
+        if verdicts is None or len(verdicts) >= MAX_VERDICTS:
+            self.verdicts = verdicts = {}
+        known = verdicts.get(topic)
+        if known is None:
+            self.hub.work += 1
+            known = authorizer.receive(self.principal, topic)
+            verdicts[topic] = known
+        return known
+
+    def may_receive_now(self, topic: str) -> bool:
+        """The same outside of drain_queue()."""
+        if self.rights != self.hub.rights:
+            self.distrust()
+        return self.may_receive(topic)
+
+    def revoke(self, delivery: Delivery, begun: bool) -> None:
+        """A delivery that waited, and that its client may not receive any more.
+
+        Another member of its group may; a QoS 2 delivery that has begun is this client's.
+        """
+        self.tell_denied_receive(delivery.message.topic)
+        if delivery.group is None or (begun and delivery.qos == 2):
+            self.discard(delivery)
+        elif not self.hub.pass_on(self, delivery):
+            self.discard(delivery)
+
+    def drop_of_other_user(self) -> None:
+        """A message came that had waited for another user with the same client id."""
+        self.hub.stats.dropped_other_user += 1
+        self.tell_drop(events.OTHER_USER)
+
+    def tell_denied_receive(self, topic: str) -> None:
+        self.hub.stats.receive_denied += 1
+        self.tell_denied(events.RECEIVE, topic, "", 0, False)
+
+    def tell_denied(self, cause: int, topic: str, text: str, qos: int, retain: bool) -> None:
+        self.hub.events.denied_to(self._burst(), self.principal, cause, topic, text, qos, retain)
+
+    def begin_review(self) -> list[str]:
+        hub = self.hub
+        # One that migrates is reviewed where it arrives, or when it stays.
+        if self.granted == hub.rights or self.frozen or not self._is_current():
+            return []
+        if hub.end_if_deleted(self):
+            return []
+        authorizer = hub.authorizer
+        connection = self.connection
+        if authorizer is not None and connection is not None:
+            reason = authorizer.connect(self.principal)
+            if reason:
+                hub.stats.connect_denied += 1
+                hub.events.denied(connection, events.CONNECT, self.client_id, reason)
+                connection.fail(reason, "not authorized to connect any longer")
+        return list(self.subscriptions)
+
+    def _is_current(self) -> bool:
+        return self.hub.sessions.get(self.client_id) is self
+
+    def review(self, name: str) -> bool:
+        subscription = self.subscriptions.get(name)
+        authorizer = self.hub.authorizer
+        if subscription is None or authorizer is None or self.frozen:
+            return True
+        if not authorizer.subscribe(
+            self.principal, subscription.topic_filter, subscription.qos, subscription.share
+        ):
+            return True
+        name_in_full, qos = subscription.topic_filter, subscription.qos
+        self.tell_denied(events.SUBSCRIBE, name_in_full, "it was withdrawn", qos, False)
+        self.hub.subscribing.withdraw(self, name, subscription)
+        return False
+
+    def end_review(self, withdrawn: list[str], is_whole: bool) -> None:
+        hub = self.hub
+        if is_whole and not self.frozen:
+            self.granted = hub.rights
+        if not withdrawn or not hub.tell_withdrawn:
+            return
+        connection = self.connection
+        if connection is None:
+            # A list of them would grow with each change that its client does not see.
+            self.withdrawn = [*(self.withdrawn or ()), *withdrawn][:MAX_WITHDRAWN]
+        elif connection.version == V5:
+            connection.fail(NOT_AUTHORIZED, describe_withdrawn(withdrawn))
 
     # What is forgotten
 
@@ -553,3 +702,9 @@ class Session(Subscriber):
             self.hub.end_session(self)
             self.ends_at = 0.0
             self.will = None
+
+
+def describe_withdrawn(names: list[str]) -> str:
+    """For the client, whose own names these are."""
+    more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+    return f"not authorized any longer: the subscription to {names[0]!r}{more} was withdrawn"

@@ -15,6 +15,7 @@ class RemoteNode:
     """Another node, as far as those need to know it that route messages to it: a `Peer`."""
 
     def __init__(self) -> None:
+        self.name = ""
         self.up = False  # there is a link, and both sides know where the other one stands
 
     def full(self) -> bool:
@@ -45,7 +46,7 @@ class Group:
         self.members = [member for member in self.members if member.session is not session]
 
     def choose(
-        self, besides: "Subscriber | None", denied: "set[Subscriber] | None"
+        self, besides: "Subscriber | None", denied: "set[Subscription] | None"
     ) -> "Subscription | None":
         """Whose turn it is: the next ready member, else the next live one, else the next.
 
@@ -58,7 +59,7 @@ class Group:
             index = (self.turn + step) % count
             member = self.members[index]
             session = member.session
-            if session is besides or (denied is not None and session in denied):
+            if session is besides or (denied is not None and member in denied):
                 continue
             if not session.is_connected():
                 if away is None:
@@ -126,8 +127,38 @@ class Group:
                 return peer
         return None
 
+    def choose_other(self, besides: list[str]) -> "RemoteNode | None":
+        """A node with members, but for these: one with connected ones, if there is any."""
+        if self.peers is None:
+            return None
+        found: RemoteNode | None = None
+        best = -1
+        for peer, value in self.peers.items():
+            if peer.full() or peer.name in besides:
+                continue
+            rank = (2 if value >> 2 else 1) if peer.up else 0
+            if rank > best:
+                found = peer
+                best = rank
+        return found
+
+    def name_for(self, denied_at: list[str]) -> str:
+        """How a message says that it is for this group, and which nodes it need not come to again.
+
+        Without that, a message that no member of a group may receive would go around for ever.
+        """
+        return self.full_name if not denied_at else "\0".join([self.full_name, *denied_at])
+
     def stuck(self) -> bool:
         """Whether all members are on nodes that can be sent nothing more for now."""
         if self.members or self.peers is None:
             return False
         return all(peer.full() for peer in self.peers)
+
+
+def read_share(name: str) -> tuple[str, list[str]]:
+    """What Group.name_for() wrote: the full name of a group, and nodes."""
+    if "\0" not in name:
+        return name, []
+    parts = name.split("\0")
+    return parts[0], parts[1:]

@@ -157,6 +157,7 @@ class Storage:
             found = self.revive(session, row, clock_offset_s)
             if found is not None:
                 queue.append(found, found.size_bytes())
+        queue.unchecked = queue.at_hand  # they may have been stored under other rights
         session.end_queue()
 
     def revive(self, session: "Session", row: Row, clock_offset_s: float) -> Delivery | None:

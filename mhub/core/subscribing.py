@@ -45,6 +45,8 @@ class Subscribing:
                 request.retain_handling == 0 or (request.retain_handling == 1 and not known)
             ):
                 session.replay_retained(request.topic_filter, subscription)
+        if session.counted is not None:
+            self.hub.count(session)
         if not connection.problem_info:
             problem = ""
         reply = encode.suback(
@@ -84,7 +86,11 @@ class Subscribing:
             and request.topic_filter not in session.subscriptions
             and len(session.subscriptions) >= allowed.max_subscriptions
         ):
+            self.hub.limited(connection, events.SUBSCRIPTIONS)
             return reasons.QUOTA_EXCEEDED
+        reason = self._beyond(connection, session, request.topic_filter)
+        if reason:
+            return reason
         if self.hub.router.refuses(topic_filter):
             self.hub.stats.subscriptions_refused_patterns += 1
             return reasons.QUOTA_EXCEEDED
@@ -93,8 +99,31 @@ class Subscribing:
             return 0
         reason = authorizer.subscribe(connection.principal, topic_filter, request.qos, group)
         if reason:
-            self.hub.events.denied(connection, events.SUBSCRIBE, topic_filter, reason)
+            self.hub.events.denied(connection, events.SUBSCRIBE, topic_filter, reason, request.qos)
         return reason
+
+    def _beyond(self, connection: Connection, session: Session, name: str) -> int:
+        """Whether a filter is beyond what its user, or tenant, or client may have; 0: no."""
+        hub = self.hub
+        allowed = connection.limits
+        if len(name) * 4 > allowed.max_topic_length:
+            if len(name.encode("utf-8")) > allowed.max_topic_length:
+                hub.limited(connection, events.TOPIC_LENGTH)
+                return reasons.TOPIC_FILTER_INVALID
+        _, topic_filter = split_share(name)
+        if topic_filter.count("/") >= allowed.max_topic_levels:
+            hub.limited(connection, events.TOPIC_LEVELS)
+            return reasons.TOPIC_FILTER_INVALID
+        if not allowed.max_user_subscriptions and not allowed.max_tenant_subscriptions:
+            return 0
+        if name in session.subscriptions:
+            return 0
+        hub.count(session)
+        limit = hub.accounts.subscription_limit(connection.principal, allowed)
+        if limit < 0:
+            return 0
+        hub.limited(connection, limit)
+        return reasons.QUOTA_EXCEEDED
 
     def _add(
         self, connection: Connection, session: Session, request: Request, identifier: int
@@ -113,18 +142,34 @@ class Subscribing:
     def unsubscribe(self, connection: Connection, session: Session, packet: Unsubscribe) -> None:
         codes: list[int] = []
         for topic_filter in packet.filters:
-            subscription = session.subscriptions.pop(topic_filter, None)  # [MQTT-3.10.4-1]
+            subscription = session.subscriptions.get(topic_filter)  # [MQTT-3.10.4-1]
             if subscription is None:
                 codes.append(reasons.NO_SUBSCRIPTION_EXISTED)
                 continue
             codes.append(reasons.SUCCESS)
-            self.hub.router.remove(subscription)
-            if session.sid:
-                self.hub.require_journal().unsubscribed(session, topic_filter)
-            if subscription.group is not None:
-                redistribute(session, subscription.group, False)
+            self._remove(session, topic_filter, subscription)
         reply = encode.unsuback(packet.pid, bytes(codes), connection.version)
         connection.send_when_durable(reply, self.hub.mark(session), None)
+
+    def _remove(self, session: Session, name: str, subscription: Subscription) -> None:
+        del session.subscriptions[name]
+        self.hub.router.remove(subscription)
+        if session.sid:
+            self.hub.require_journal().unsubscribed(session, name)
+        if subscription.group is not None:
+            redistribute(session, subscription.group, False)
+        if session.counted is not None:
+            self.hub.count(session)
+
+    def withdraw(self, session: Session, name: str, subscription: Subscription) -> None:
+        """A session may not have a subscription any more, whatever its client wants."""
+        self.hub.stats.subscriptions_withdrawn += 1
+        self._remove(session, name, subscription)
+        replay = session.replay
+        if replay is not None:
+            replay.withdraw(name, subscription)
+            if replay.is_over():
+                session.replay = None
 
 
 def remount(session: Session, namespace: Namespace | None) -> None:

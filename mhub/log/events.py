@@ -13,6 +13,7 @@ from twisted.python.failure import Failure
 
 from mhub.core import events
 from mhub.core.events import Event
+from mhub.core.principal import NOBODY
 from mhub.log import is_wanted, logger
 from mhub.log.lines import EVENT_FIELDS
 from mhub.wire import reasons
@@ -24,6 +25,7 @@ DROPS: Final = {
     "expired": "the message expired while it was waiting",
     "too_large": "larger than the client's Maximum Packet Size",
     "unmounted": "outside of the mount point that the client has now",
+    "other_user": "they had waited for another user with the same client id",
     "retained_full": "the limit of retained messages is reached",
     "peer_queue_full": "the queue for that node is full",
 }
@@ -61,9 +63,14 @@ class EventLog:
             events.DENIED: (LogLevel.info, _denied),
             events.DROPPED: (LogLevel.info, _dropped),
             events.LIMITED: (LogLevel.warn, _limited),
+            events.LOCKED_OUT: (LogLevel.warn, _locked_out),
+            events.FLAPPING: (LogLevel.warn, _flapping),
+            events.OVERLOAD: (LogLevel.warn, _overload),
             events.NODE: (LogLevel.info, _node),
             events.STORE_FAILED: (LogLevel.error, _store_failed),
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
+            events.SOURCE_FAILED: (LogLevel.error, _source_failed),
+            events.SOURCE_RECOVERED: (LogLevel.info, _source_recovered),
         }
 
     def emit(self, event: Event) -> None:
@@ -71,6 +78,8 @@ class EventLog:
             self._crashed(event)
             return
         level, write = self._lines[event.kind]
+        if event.kind == events.LIMITED and event.principal is not NOBODY:
+            level = LogLevel.info  # that of one client, which it may reach every day
         if event.kind == events.NODE and event.cause in ALARMING:
             level = LogLevel.warn
         if is_wanted(event.kind, level):
@@ -168,9 +177,13 @@ def _session_expired(event: Event) -> str:
 def _denied(event: Event) -> str:
     who = _quoted(event.client_id) if event.client_id else "other clients"
     what = f"{event.cause} {_quoted(event.topic)}" if event.topic else event.cause
+    rule = f" ({event.rule})" if event.rule else ""
     if event.is_first:
-        return f"{who} may not {what}: {reasons.name(event.reason)}"
-    return f"{who}: {event.count} more requests to {event.cause} denied"
+        text = f"; {event.text}" if event.text else ""
+        return f"{who} may not {what}: {reasons.name(event.reason)}{rule}{text}"
+    if event.cause == "receive":
+        return f"{who}: {event.count} more topics or messages denied{rule}"
+    return f"{who}: {event.count} more requests to {event.cause} denied{rule}"
 
 
 def _dropped(event: Event) -> str:
@@ -192,7 +205,47 @@ def _limited(event: Event) -> str:
             "the store does not keep up: publishers of QoS 1 and 2 had to wait for it"
             f" ({event.cause}, {event.count} times)"
         )
+    if event.cause.startswith("limits."):
+        return _client_limited(event)
+    if event.cause == "passwords.max_queued":
+        return (
+            "more passwords were sent than can be checked: clients were refused"
+            f" ({event.cause}, {event.count} times)"
+        )
     return f"publishers were refused because of the limit {event.cause}{node}, {event.count} times"
+
+
+def _locked_out(event: Event) -> str:
+    return (
+        f"{_brief(event.text)} locked out for {event.duration_s:.0f} s after {event.count} failed"
+        f" logins, the last one from {event.address} on {event.listener}"
+    )
+
+
+def _flapping(event: Event) -> str:
+    return (
+        f"{_quoted(event.client_id)} from {event.address} connects again and again: {event.count}"
+        f" times, banned for {event.duration_s:.0f} s"
+    )
+
+
+def _client_limited(event: Event) -> str:
+    if event.cause == "limits.max_connects_per_s":
+        return f"connections had to wait because of the limit {event.cause}, {event.count} times"
+    who = _quoted(event.client_id) if event.client_id else "other clients"
+    where = f" from {event.address}" if event.address else ""
+    if event.is_first:
+        return f"{who}{where} has reached the limit {event.cause}"
+    return f"{who}: {event.count} times more at the limit {event.cause}"
+
+
+def _overload(event: Event) -> str:
+    if event.cause == "begin":
+        return f"the broker has too much to do, {event.text}: new clients are refused"
+    return (
+        f"the broker has caught up after {event.duration_s:.0f} s, {event.count} clients were"
+        " refused meanwhile"
+    )
 
 
 def _node(event: Event) -> str:
@@ -213,3 +266,11 @@ def _store_failed(event: Event) -> str:
 
 def _store_recovered(event: Event) -> str:
     return f"the store recovered after {event.duration_s:.0f} s"
+
+
+def _source_failed(event: Event) -> str:
+    return f"the authenticator {event.cause} cannot tell who clients are: {_brief(event.text)}"
+
+
+def _source_recovered(event: Event) -> str:
+    return f"the authenticator {event.cause} works again"

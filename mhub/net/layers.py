@@ -13,7 +13,7 @@ from OpenSSL import SSL
 from OpenSSL._util import ffi, lib
 
 from mhub.core.connection import Connection
-from mhub.core.principal import CERTIFICATE, Certificate
+from mhub.core.principal import Certificate
 from mhub.net.handshake import Accepted, Handshake, Refused
 from mhub.net.loop import LayerEnd
 from mhub.net.tls import TlsContexts
@@ -64,7 +64,6 @@ class ProxyLayer:
         principal.address = f"{host}:{header.port}" if header.port else host
         if header.common_name:
             principal.certificate = Certificate(header.common_name)
-            principal.prove(header.common_name, CERTIFICATE)
 
 
 class TlsLayer:
@@ -76,9 +75,8 @@ class TlsLayer:
     clears OpenSSL's list of errors.
     """
 
-    def __init__(self, contexts: TlsContexts, identity: str) -> None:
+    def __init__(self, contexts: TlsContexts) -> None:
         self._contexts = contexts
-        self._identity = identity  # which part of a certificate says who it is: "cn", "subject"
         self._tls = contexts.serverConnectionForTLS(None)
         self._tls.set_accept_state()
         self._ssl = self._tls._ssl
@@ -165,12 +163,7 @@ class TlsLayer:
         certificate = self._contexts.client_certificate(self._tls)
         if certificate is None:
             return
-        principal = connection.principal
-        principal.certificate = certificate
-        if self._identity == "cn":
-            principal.prove(certificate.common_name, CERTIFICATE)
-        elif self._identity == "subject":
-            principal.prove(certificate.subject, CERTIFICATE)
+        connection.principal.certificate = certificate
 
     def _drain(self) -> bytes:
         size = lib.BIO_read(self._outgoing, _BUFFER, TLS_CHUNK)

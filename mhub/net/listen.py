@@ -18,7 +18,6 @@ class ListenError(Exception):
 
 def layers(settings: ListenerSettings, tls: TlsContexts | None) -> Callable[[], list[Layer]] | None:
     """What makes the layers of one connection, from the socket upwards; None for plain MQTT."""
-    identity = settings.tls.identity_as_username if settings.tls is not None else "off"
     web = settings.transport in ("ws", "wss")
     if not settings.proxy_protocol and tls is None and not web:
         return None
@@ -28,7 +27,7 @@ def layers(settings: ListenerSettings, tls: TlsContexts | None) -> Callable[[], 
         if settings.proxy_protocol:
             built.append(ProxyLayer())
         if tls is not None:
-            built.append(TlsLayer(tls, identity))
+            built.append(TlsLayer(tls))
         if web:
             built.append(
                 WebSocketLayer(settings.http_path, settings.origins, settings.max_handshake_size)
@@ -52,6 +51,7 @@ def acceptor(settings: ListenerSettings, tls: TlsContexts | None) -> Acceptor:
     opened.backlog = settings.backlog
     opened.max_connections = settings.max_connections
     opened.layers = layers(settings, tls)
+    opened.is_proxied = settings.proxy_protocol
     return opened
 
 

@@ -19,8 +19,11 @@ from collections.abc import Callable
 from typing import Final, Protocol
 
 from mhub.core.connection import NEW, Connection
+from mhub.core.events import ADDRESS_CONNECTS, CONNECTS
 from mhub.core.hub import Hub
-from mhub.core.limits import Limits
+from mhub.core.limits import DELAY, Limits
+from mhub.core.rates import AddressRates, Bucket
+from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.wire.decode import may_be_connect
 
 READ_SIZE: Final = 64 * 1024
@@ -35,6 +38,12 @@ HANDSHAKES_S: Final = 0.005
 """So many connections without a CONNECT are served, then again as many, for so long in a turn."""
 ACCEPT_PAUSE_S: Final = 1.0
 """How long nobody is accepted after the system refused (too many open files)."""
+
+TICK_S: Final = 1.0 / SLOTS_PER_SECOND
+"""How often tick() is called."""
+
+LOCAL: Final = "local"
+TOO_OFTEN: Final = "connections come too fast"
 
 BUFFER: Final = memoryview(bytearray(READ_SIZE))
 """Every read goes here and is copied out: to allocate 64 KiB for each costs more."""
@@ -84,6 +93,8 @@ class Acceptor:
         self.backlog = 4096
         self.max_connections = 0  # 0: any number
         self.connections = 0
+        self.connects = Bucket()  # how many more may come now (`limits.max_connects_per_s`)
+        self.is_proxied = False  # who it is that connects is told by a PROXY header
         self.layers: Callable[[], list[Layer]] | None = None
         self.resume_at = 0.0  # 0: not paused
 
@@ -164,6 +175,14 @@ class Link:
             if self.layers is not None:
                 for layer in self.layers:
                     layer.introduce(connection)
+            if self.acceptor.is_proxied:
+                address = connection.principal.address
+                limit = self.loop.too_often(self.acceptor, address, now)
+                if limit:
+                    self.loop.hub.events.rejected(self.acceptor.name, address, TOO_OFTEN, limit)
+                    connection.lost("")
+                    self.close(True)
+                    return
         connection.receive(data, now)
 
     def _stranger(self, data: bytes) -> None:
@@ -332,6 +351,9 @@ class Loop:
         self.max_connections = 0  # of all listeners together; 0: any number
         self.accepts_per_turn = 32
         self.summoned = False  # the reactor has something to do
+        self.addresses = AddressRates()
+        self.behind_since = 0.0  # since then, each turn left sockets that are ready; 0: none
+        self.ticked_at = 0.0
 
     def listen(self, acceptor: Acceptor) -> None:
         """Open a listener that is bound."""
@@ -358,7 +380,7 @@ class Loop:
             while True:
                 wait = patience()
                 due = wait is not None and wait <= 0.0
-                if hub.unfinished:
+                if hub.is_unfinished():
                     wait = 0.0
                 events: list[tuple[int, int]] = self.epoll.poll(wait, EVENTS_PER_TURN)
                 self._handle(events)
@@ -366,7 +388,7 @@ class Loop:
                     self.summoned = False
                     if others is None or others() or self.epoll.closed:
                         return
-                if due or (not events and not hub.unfinished):
+                if due or (not events and not hub.is_unfinished()):
                     return
         finally:
             if not self.epoll.closed:
@@ -380,15 +402,19 @@ class Loop:
         """One turn, with what epoll has found."""
         hub = self.hub
         now = self.clock()
+        if len(events) < EVENTS_PER_TURN:
+            self.behind_since = 0.0
+        elif not self.behind_since:
+            self.behind_since = now
         self._read(events, now)
         if len(hub.dirty) >= MANY:
             # So many writes take longer than a second look: what came meanwhile goes with them.
             self._read(self.epoll.poll(0, EVENTS_PER_TURN), now)
         hub.flush()
-        if hub.unfinished:
+        if hub.is_unfinished():
             hub.proceed(now)
             hub.flush()
-        return bool(hub.unfinished) or len(events) == EVENTS_PER_TURN
+        return hub.is_unfinished() or len(events) == EVENTS_PER_TURN
 
     def _read(self, events: list[tuple[int, int]], now: float) -> None:
         hub = self.hub
@@ -448,7 +474,13 @@ class Loop:
 
     def _accept(self, acceptor: Acceptor, now: float) -> None:
         """A few at a time, so that a storm of connections does not stall those that are there."""
+        limits = acceptor.limits
         for _ in range(self.accepts_per_turn):
+            if limits.max_connects_per_s and limits.over_connects_per_s == DELAY:
+                if acceptor.connects.is_empty(limits.rate_burst_s, now):
+                    self.hub.stats.limited[CONNECTS] += 1
+                    self._pause(acceptor, acceptor.connects.full_at - limits.rate_burst_s)
+                    return
             try:
                 sock, address = acceptor.listener.accept()
             except BlockingIOError:
@@ -456,19 +488,22 @@ class Loop:
             except OSError as error:
                 if error.errno == errno.ECONNABORTED:
                     continue
-                self._pause(acceptor, error.strerror or str(error), now)
+                self._pause(acceptor, now + ACCEPT_PAUSE_S)
+                self.hub.events.accept_failed(acceptor.name, error.strerror or str(error))
                 return
             self._welcome(acceptor, sock, _show(address), now)
 
     def _welcome(self, acceptor: Acceptor, sock: socket.socket, address: str, now: float) -> None:
-        limit = ""
-        if acceptor.max_connections and acceptor.connections >= acceptor.max_connections:
+        text = "the connection limit is reached"
+        limit = self._over_rate(acceptor, address, now)
+        if limit:
+            text = TOO_OFTEN
+        elif acceptor.max_connections and acceptor.connections >= acceptor.max_connections:
             limit = "listeners.max_connections"
         elif self.max_connections and len(self.links) >= self.max_connections:
             limit = "limits.max_connections"
         if limit:
             sock.close()
-            text = "the connection limit is reached"
             self.hub.events.rejected(acceptor.name, address, text, limit)
             return
         self.hub.stats.connections_accepted += 1
@@ -482,11 +517,52 @@ class Loop:
         self.links[link.fd] = link
         self.handshaking.register(link.fd, IN)
 
-    def _pause(self, acceptor: Acceptor, text: str, now: float) -> None:
-        acceptor.resume_at = now + ACCEPT_PAUSE_S
+    def _over_rate(self, acceptor: Acceptor, address: str, now: float) -> str:
+        """The setting by which a connection comes too soon, "" if by none; it counts if it may
+        stay."""
+        limits = acceptor.limits
+        if not acceptor.is_proxied:
+            limit = self.too_often(acceptor, address, now)
+            if limit:
+                return limit
+        if limits.max_connects_per_s:
+            # With "delay" the caller has looked.
+            if acceptor.connects.is_empty(limits.rate_burst_s, now):
+                self.hub.stats.limited[CONNECTS] += 1
+                return "limits.max_connects_per_s"
+            acceptor.connects.take(1.0 / limits.max_connects_per_s, now)
+        return ""
+
+    def too_often(self, acceptor: Acceptor, address: str, now: float) -> str:
+        """The same for an address; those of a Unix socket have none."""
+        limits = acceptor.limits
+        rate = limits.max_address_connects_per_s
+        if not rate or address == LOCAL:
+            return ""
+        if self.addresses.may_connect(address, rate, limits.rate_burst_s, now):
+            return ""
+        self.hub.stats.limited[ADDRESS_CONNECTS] += 1
+        return "limits.max_address_connects_per_s"
+
+    def _pause(self, acceptor: Acceptor, until: float) -> None:
+        acceptor.resume_at = until
         self.epoll.unregister(acceptor.listener.fileno())
         self.paused.append(acceptor)
-        self.hub.events.accept_failed(acceptor.name, text)
+
+    def measure(self) -> None:
+        """Before each tick that the reactor makes: by how much it is late.
+
+        The tick itself comes too late if a turn takes long.  If turns are short but there are so
+        many sockets that none of them sees all, it is the time for which that has been so.
+        """
+        now = self.clock()
+        drift_s = 0.0
+        if self.ticked_at:
+            drift_s = max(0.0, now - self.ticked_at - TICK_S)
+        self.ticked_at = now
+        if self.behind_since:
+            drift_s = max(drift_s, now - self.behind_since)
+        self.hub.measure_drift(drift_s, now)
 
     def tick(self) -> None:
         """A few times a second."""
@@ -524,4 +600,4 @@ def _show(address: object) -> str:
     if isinstance(address, tuple) and len(address) >= 2:
         host, port = address[0], address[1]
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    return "local"
+    return LOCAL

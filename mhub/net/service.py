@@ -59,7 +59,7 @@ class Turns:
                     self._reactor.addReader(self)
                     # The reactor was let go on in the midst of it.  No socket need have anything to
                     # read: what was put off would wait for the next tick.
-                    if self._loop.hub.unfinished:
+                    if self._loop.hub.is_unfinished():
                         self.go_on_soon()
         elif self._loop.turn():
             self.go_on_soon()
@@ -168,10 +168,11 @@ class NetService(Service):
 
     def wake(self) -> None:
         """Go on with what earlier turns put off, without an event on any socket."""
-        if self._hub.unfinished:
+        if self._hub.is_unfinished():
             self._turns.go_on_soon()
 
     def _tick(self) -> None:
+        self.loop.measure()
         self.loop.tick()
         self.wake()
 

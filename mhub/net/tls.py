@@ -40,6 +40,12 @@ _VERIFY: Final = {
 _NO_AUTO_CHAIN: Final = 0x8  # pyOpenSSL has no name for it
 _CRL: Final = re.compile(rb"-----BEGIN X509 CRL-----.+?-----END X509 CRL-----", re.DOTALL)
 
+_ALTERNATIVES: Final[tuple[tuple[str, Any], ...]] = (
+    ("dns", x509.DNSName),
+    ("uri", x509.UniformResourceIdentifier),
+    ("email", x509.RFC822Name),
+)
+
 _SigningKey = (
     ec.EllipticCurvePrivateKey
     | rsa.RSAPrivateKey
@@ -92,12 +98,13 @@ class TlsContexts:
             common_name = str(names[0].value) if len(names) == 1 else ""
             fingerprint = found.fingerprint(hashes.SHA256()).hex()
             expires_at = found.not_valid_after_utc.timestamp()
+            alternatives = _alternative_names(found)
         except ValueError:
             # OpenSSL reads certificates that the stricter parser does not.
             return None
         # What cannot be a User Name of MQTT cannot be a user here.
         common_name, subject = ("" if "\0" in text else text for text in (common_name, subject))
-        return Certificate(common_name, subject, fingerprint, expires_at)
+        return Certificate(common_name, subject, fingerprint, expires_at, alternatives)
 
 
 class _ContextSet:
@@ -132,6 +139,20 @@ class _ContextSet:
         context = self._exact.get(name) or self._below.get(name.partition(".")[2])
         if context is not None:
             connection.set_context(context)
+
+
+def _alternative_names(certificate: x509.Certificate) -> tuple[str, ...]:
+    try:
+        found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return ()
+    names = [
+        f"{kind}:{name}"
+        for kind, cls in _ALTERNATIVES
+        for name in found.get_values_for_type(cls)
+        if "\0" not in name
+    ]
+    return tuple(names)
 
 
 def _canonical(host: str) -> str:

@@ -6,6 +6,7 @@ contract    results, errors, and what an Operations needs of the broker around t
 operations  the calls, one method each
 clients     sessions as the results that describe them, and the search through all of them
 snapshot    what a broker without a store has, for an export
+arguments   what an operation is called with, as it comes in JSON
 slices      long work in slices, so that clients are served in between
 
 Nothing here knows how a call came or how its result is shown.  A method returns a result, or an

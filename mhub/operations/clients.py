@@ -13,6 +13,9 @@ from fnmatch import translate
 from itertools import islice
 from typing import Final
 
+from mhub.core import connection as reasons
+from mhub.core import events
+from mhub.core.connection import Connection
 from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.limits import NEVER
@@ -23,6 +26,7 @@ from mhub.operations.contract import (
     ClientDetail,
     ClientPage,
     ClientSummary,
+    NotThere,
     SubscriptionSummary,
     WillSummary,
 )
@@ -41,6 +45,17 @@ PORTION: Final = 250
 
 LONGEST_MATCH: Final = 256
 """Characters of a pattern: to compile one takes 10 ms then, seconds if it is ten times as long."""
+
+WAITS: Final = {
+    reasons.UNREAD: "unread",
+    reasons.DEFERRED: "deferred",
+    reasons.TURN: "turn",
+    reasons.STORE: "store",
+    reasons.IDENTITY: "identity",
+    reasons.SESSION: "session",
+    reasons.RATE: "rate",
+}
+"""Why nothing is read from a client; `connection.paused` is a set of these."""
 
 STATES: Final = {"connected": True, "offline": False}
 
@@ -82,6 +97,18 @@ ALL: Final = Wanted()
 def users_of(principal: Principal) -> tuple[str, str]:
     """The one that it has proved to be, and the one that it says."""
     return principal.user, principal.claimed_user
+
+
+def session_of(hub: Hub, client_id: str) -> Session:
+    """The session of a client.  Raises NotThere, which names the node that has it."""
+    session = hub.sessions.get(client_id)
+    if session is not None:
+        return session
+    peers = hub.peers.all if hub.peers is not None else ()
+    for peer in sorted(peers, key=lambda peer: -peer.clients.get(client_id, 0)):
+        if client_id in peer.clients:
+            raise NotThere(f"its session is at node {peer.name}: ask there")
+    raise NotThere("there is no such client")
 
 
 class Search:
@@ -194,6 +221,9 @@ def detail(session: Session, moment: Moment) -> ClientDetail:
         inflight_most=session.inflight.window,
         incoming=len(session.incoming),
         is_reading=None if connection is None else not connection.blocked,
+        waits_for=() if connection is None else waits_for(connection),
+        limited={} if connection is None else limited(connection),
+        rates={} if connection is None else rates(connection),
         will=None
         if will is None
         else WillSummary(
@@ -208,6 +238,24 @@ def detail(session: Session, moment: Moment) -> ClientDetail:
             for name, each in _first_subscriptions(session)
         ),
     )
+
+
+def waits_for(connection: Connection) -> tuple[str, ...]:
+    found = [name for reason, name in WAITS.items() if connection.paused & reason]
+    if connection.output_limited:
+        found.append("max_messages_out_per_s")
+    return tuple(found)
+
+
+def limited(connection: Connection) -> dict[str, int]:
+    return {events.LIMITS[limit]: count for limit, count in (connection.limited or {}).items()}
+
+
+def rates(connection: Connection) -> dict[str, float]:
+    meter = connection.meter
+    if meter is None:
+        return {}
+    return {events.LIMITS[gate.cause]: round(1.0 / gate.token_s, 3) for gate in meter.gates()}
 
 
 def _first_subscriptions(session: Session) -> Iterator[tuple[str, Subscription]]:

@@ -66,6 +66,18 @@ class MessageNumbers:
 
 
 @dataclass(frozen=True)
+class AuthenticatorStatus:
+    """One of `[[auth]]`, and what it has said about clients."""
+
+    name: str
+    state: str  # "ok", or "failing: " and why
+    accepted: int
+    refused: int
+    passed_on: int  # to the next one: it did not know them
+    errors: int  # it could not tell
+
+
+@dataclass(frozen=True)
 class QueueNumbers:
     queued_bytes: int  # of all sessions
     max_queued_bytes: int  # 0: any number
@@ -95,6 +107,14 @@ class ClusterSummary:
 
 
 @dataclass(frozen=True)
+class AccessStatus:
+    policy: str  # "registry", or the file that it is in
+    rows: int  # in force, with those that users and roles stand for
+    revision: str
+    problem: str  # why the file as it is now is not in force; "": it is
+
+
+@dataclass(frozen=True)
 class Status:
     version: str
     build: str
@@ -102,12 +122,14 @@ class Status:
     state: str  # "starting", "running", "leaving", "stopping"
     uptime_s: float
     listeners: tuple[ListenerStatus, ...]
+    authenticators: tuple[AuthenticatorStatus, ...]
     connections: ConnectionNumbers
     sessions: SessionNumbers
     messages: MessageNumbers
     queues: QueueNumbers
     store: StoreStatus
     cluster: ClusterSummary | None
+    access: AccessStatus | None = None  # None: there are no rules
 
 
 @dataclass(frozen=True)
@@ -160,6 +182,9 @@ class ClientDetail:
     inflight_most: int
     incoming: int  # QoS 2 messages of the client that wait for their PUBREL
     is_reading: bool | None  # False: its socket takes no more
+    waits_for: tuple[str, ...]  # why nothing is read from it, or sent to it
+    limited: Mapping[str, int]  # how often each limit held it back, since it has connected
+    rates: Mapping[str, float]  # the limits that it has, of those that are asked for each packet
     will: WillSummary | None
     subscriptions: tuple[SubscriptionSummary, ...]  # the first of them
 
@@ -192,6 +217,8 @@ class Surroundings(Protocol):
         """As in Status."""
 
     def listeners(self) -> list[ListenerStatus]: ...
+
+    def authenticators(self) -> list[AuthenticatorStatus]: ...
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         """What the store has, of one moment, as Store.pages(); None: there is no store."""

@@ -7,9 +7,9 @@ from contextlib import aclosing
 from typing import Final
 
 from mhub import __version__, build
+from mhub.access.access import Access
 from mhub.core.hub import Hub
 from mhub.core.records import Batch
-from mhub.core.session import Session
 from mhub.operations import clients
 from mhub.operations.clients import MOST, Moment, Wanted
 from mhub.operations.contract import (
@@ -45,8 +45,10 @@ class Operations:
         surroundings: Surroundings,
         clock: Callable[[], float],
         pause: Callable[[], Awaitable[object]],
+        access: Access | None = None,
     ) -> None:
         """`clock` is the hub's; pause() is as for Slices."""
+        self.access = access  # users, roles, rules, bans
         self._hub = hub
         self._around = surroundings
         self._clock = clock
@@ -65,6 +67,7 @@ class Operations:
             state=self._around.state(),
             uptime_s=round(self._clock() - hub.started_at, 3),
             listeners=tuple(self._around.listeners()),
+            authenticators=tuple(self._around.authenticators()),
             connections=ConnectionNumbers(
                 open=stats.connections_open,
                 accepted=stats.connections_accepted,
@@ -97,6 +100,7 @@ class Operations:
                 behind=stats.store_behind,
             ),
             cluster=self._cluster_summary(),
+            access=self.access.status() if self.access is not None else None,
         )
 
     def _messages(self) -> MessageNumbers:
@@ -136,11 +140,11 @@ class Operations:
         return await clients.page(self._hub, wanted, after, limit, slices, self._moment())
 
     def client(self, client_id: str) -> ClientDetail:
-        return clients.detail(self._session(client_id), self._moment())
+        return clients.detail(clients.session_of(self._hub, client_id), self._moment())
 
     def kick(self, client_id: str, delete_session: bool = False) -> Kicked:
         """Close a client's connection, and delete its session if that is wanted."""
-        session = self._session(client_id)
+        session = clients.session_of(self._hub, client_id)
         if session.frozen:
             raise OperationError("its session is just going to another node; try again there")
         was_connected = session.is_connected()
@@ -153,16 +157,6 @@ class Operations:
         self._around.settle()
         deleted = self._hub.sessions.get(client_id) is not session
         return Kicked(client_id, was_connected, deleted)
-
-    def _session(self, client_id: str) -> Session:
-        session = self._hub.sessions.get(client_id)
-        if session is not None:
-            return session
-        peers = self._hub.peers.all if self._hub.peers is not None else ()
-        for peer in sorted(peers, key=lambda peer: -peer.clients.get(client_id, 0)):
-            if client_id in peer.clients:
-                raise NotThere(f"its session is at node {peer.name}: ask there")
-        raise NotThere("there is no such client")
 
     def _moment(self) -> Moment:
         return Moment(self._clock(), time.time())

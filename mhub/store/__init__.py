@@ -6,6 +6,7 @@ memory      the contract in plain dictionaries: what the others are measured by 
 sqlite      one file in the data directory, written by a thread of its own; its head names the
             files sqlite_*
 redis       a Redis server, by txredisapi; its head names the files redis_*
+client_tls  TLS to a server that the broker connects to
 make        the store that the configuration asks for
 jsonl       the contents of a store as lines of JSON
 command     `mhub store check|export|import`

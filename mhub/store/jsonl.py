@@ -152,6 +152,7 @@ def _message(value: object) -> bytes:
     publish.expiry_s = found["expiry_s"]
     publish.expiry_at = found["expiry_at"]
     publish.expires_at = found["expires_at"]
+    publish.owner = found["owner"]
     try:
         return message(publish, 0.0)
     except (struct.error, OverflowError):
@@ -222,6 +223,7 @@ PUBLISH: Final = {
     "expiry_at": _EXPIRY,
     "expires_at": _field(TIME, 0.0),
     "properties": _field(DATA, b""),
+    "owner": _field(TEXT, ""),
 }
 """The inside of a message but for its payload: the names are those of `Publish`."""
 

@@ -6,26 +6,20 @@ connection on which anything took too long is cut, since its next answer would b
 """
 
 import re
+from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from OpenSSL import SSL, crypto
+from OpenSSL import SSL
 from service_identity import VerificationError
 from twisted.internet.defer import CancelledError, Deferred, DeferredLock, TimeoutError
 from twisted.internet.endpoints import HostnameEndpoint, UNIXClientEndpoint, wrapClientTLS
 from twisted.internet.error import ConnectError, ConnectingCancelledError
 from twisted.internet.protocol import Factory
-from twisted.internet.ssl import (
-    Certificate,
-    KeyPair,
-    PrivateCertificate,
-    optionsForClientTLS,
-    platformTrust,
-    trustRootFromCertificates,
-)
 from twisted.python.failure import Failure
 from txredisapi import RedisError, RedisProtocol, ResponseError  # type: ignore[import-untyped]
 
+from mhub.store.client_tls import client_tls
 from mhub.store.contract import StoreBroken, StoreError
 
 _REMEDIES: Final = {
@@ -47,7 +41,6 @@ _BROKEN: Final = {
     "DENIED": "takes connections from its own host only, as it has no password",
 }
 
-_PEM: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
 _CODE: Final = re.compile(rf"\b({'|'.join((*_REMEDIES, *_BROKEN))})\b")
 
 
@@ -73,6 +66,10 @@ class RedisOptions:
     def keys(self) -> str:
         """What the keys of this broker begin with."""
         return f"{self.prefix}{self.node}:" if self.node else self.prefix
+
+
+class WrongType(StoreBroken):
+    """A key is there, and is not of the type that the command is for."""
 
 
 class _Connection(RedisProtocol):  # type: ignore[misc]
@@ -109,12 +106,20 @@ class RedisLink:
         where = host if host.startswith("/") else f"{host}:{options.port}"
         if options.sentinels:
             where = f"{options.sentinel_name}, by {' '.join(options.sentinels)}"
-        self.name = f"Redis at {where}, database {options.db}, keys {options.keys}*"
+        keys = f", keys {options.keys}*" if options.keys else ""
+        self.name = f"Redis at {where}, database {options.db}{keys}"
 
     async def run(self, script: str, *arguments: bytes) -> Any:
         """What the script answers: bytes, or a number.  Its first argument is the prefix."""
+        return await self._bounded(self._run(script, arguments))
+
+    async def command(self, *words: str | bytes) -> Any:
+        """What the command answers: bytes, None, a number, or a list of such."""
+        return await self._bounded(self._command(words))
+
+    async def _bounded(self, call: Coroutine[Any, Any, Any]) -> Any:
         timeout_s = self._options.timeout_s
-        bounded = Deferred.fromCoroutine(self._run(script, arguments))
+        bounded = Deferred.fromCoroutine(call)
         bounded.addTimeout(timeout_s, self._reactor)
         self._calls.add(bounded)
         try:
@@ -146,6 +151,13 @@ class RedisLink:
         try:
             # By its hash, but for the first time on a connection.
             return await connection.eval(script, [self._meta], (self.prefix, *arguments))
+        except RedisError as error:
+            raise self._explained(error, connection) from None
+
+    async def _command(self, words: tuple[str | bytes, ...]) -> Any:
+        connection = await self._connected()
+        try:
+            return await connection.execute_command(*words)
         except RedisError as error:
             raise self._explained(error, connection) from None
 
@@ -205,16 +217,7 @@ class RedisLink:
         endpoint: Any = HostnameEndpoint(self._reactor, host, port, options.timeout_s)
         if not options.tls:
             return endpoint
-        trusted = platformTrust()
-        if options.ca:
-            trusted = trustRootFromCertificates(_certificates(options.ca))
-        if not options.certificate:
-            return wrapClientTLS(optionsForClientTLS(host, trusted), endpoint)
-        first, *chain = _certificates(options.certificate)
-        pair = KeyPair.load(_read(options.key or options.certificate), crypto.FILETYPE_PEM)
-        own = PrivateCertificate.fromCertificateAndKeyPair(first, pair)
-        others = {"extraCertChain": [each.original for each in chain]}
-        creator = optionsForClientTLS(host, trusted, own, extraCertificateOptions=others)
+        creator = client_tls(host, options.ca, options.certificate, options.key)
         return wrapClientTLS(creator, endpoint)
 
     async def _master(self) -> tuple[str, int]:
@@ -247,6 +250,8 @@ class RedisLink:
         if found is None:
             return StoreError(f"{self.name} answers: {text}")
         code = found.group(1)
+        if code == "WRONGTYPE":
+            return WrongType(f"{self.name} {_BROKEN[code]} ({text})")
         if code in _BROKEN:
             return StoreBroken(f"{self.name} {_BROKEN[code]} ({text})")
         if code in ("READONLY", "MASTERDOWN"):
@@ -261,15 +266,3 @@ class RedisLink:
         if why is not None:
             text = why.getErrorMessage()
         return StoreError(f"{self.name}: the connection is lost: {text}")
-
-
-def _certificates(path: str) -> list[Certificate]:
-    found = _PEM.findall(_read(path))
-    if not found:
-        raise ValueError(f"there is no certificate in {path}")
-    return [Certificate.loadPEM(each) for each in found]
-
-
-def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()

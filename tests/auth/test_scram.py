@@ -5,24 +5,25 @@ import hashlib
 import hmac
 import os
 from pathlib import Path
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import TestCase
 
-from mhub.auth.scram import MAX_MESSAGE, METHOD, ScramExchange, ScramMethod
+from mhub.auth.scram import MAX_MESSAGE, METHOD, ScramExchange
 from mhub.auth.users import (
     Users,
-    UsersFileError,
     Verifier,
-    delete_user,
     make_verifier,
     parse_users,
-    set_user,
 )
-from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Claim, Step
-from mhub.core.principal import Principal
+from mhub.core.authentication import CONTINUE, FAILURE, SUCCESS, Step
+from mhub.core.principal import Identity
+from mhub.wire import reasons
+from tests.auth.world import World
 from tests.helpers.splits import steady
+from tests.helpers.users import write_users
 
 # RFC 7677, section 3.
 RFC_SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
@@ -39,7 +40,6 @@ RFC_SERVER_FINAL = b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4="
 
 PENCIL = make_verifier("pencil", 4096, RFC_SALT)
 SECRET = bytes(32)
-CLAIM = Claim(Principal("", ""), None)
 
 
 def user_of(step: Step) -> str:
@@ -47,8 +47,22 @@ def user_of(step: Step) -> str:
     return step.identity.user if step.identity is not None else ""
 
 
+class Known:
+    """Users as one source has them."""
+
+    def __init__(self, users: Users, secret: bytes) -> None:
+        self.users, self.secret = users, secret
+
+    def find(self, name: str) -> tuple[Verifier, Identity | None] | None:
+        verifier = self.users.verifiers.get(name)
+        return None if verifier is None else (verifier, Identity(name, METHOD))
+
+    def decoy(self) -> tuple[int, int, bytes]:
+        return (*self.users.usual, self.secret)
+
+
 def exchange(name: str = "user", verifier: Verifier = PENCIL) -> ScramExchange:
-    return ScramExchange(Users({name: verifier}, SECRET, (4096, 16)), SECRET, RFC_NONCE)
+    return ScramExchange(Known(Users({name: verifier}, SECRET, (4096, 16)), SECRET), RFC_NONCE)
 
 
 def final(
@@ -147,7 +161,7 @@ class LoginTests(TestCase):
 
     def test_replay(self) -> None:
         """What one login sent is of no use in the next, whose nonce is another."""
-        tried = ScramExchange(Users({"user": PENCIL}), SECRET, "another")
+        tried = ScramExchange(Known(Users({"user": PENCIL}), SECRET), "another")
         tried.step(RFC_FIRST)
         self.assertEqual(tried.step(RFC_FINAL).outcome, FAILURE)
 
@@ -236,14 +250,14 @@ class DecoyTests(TestCase):
         self.assertNotEqual(nobody, self.salt(exchange(), "noone"))
 
     def test_depends_on_the_secret(self) -> None:
-        other = ScramExchange(Users({"user": PENCIL}), b"another secret", RFC_NONCE)
+        other = ScramExchange(Known(Users({"user": PENCIL}), b"another secret"), RFC_NONCE)
         self.assertNotEqual(self.salt(exchange(), "nobody"), self.salt(other, "nobody"))
 
     def test_takes_the_usual_iterations(self) -> None:
         lines = [f"u{n}:{make_verifier('x', 5000).render()}" for n in range(3)]
         lines.append(f"v:{make_verifier('x', 4096).render()}")
         users = parse_users("\n".join(lines).encode(), "users")
-        step = ScramExchange(users, SECRET, RFC_NONCE).step(b"n,,n=nobody,r=abc")
+        step = ScramExchange(Known(users, SECRET), RFC_NONCE).step(b"n,,n=nobody,r=abc")
         self.assertTrue(step.data.endswith(b",i=5000"))
 
     def test_fails_like_a_wrong_password(self) -> None:
@@ -267,70 +281,84 @@ class DecoyTests(TestCase):
 
 
 class MethodTests(TestCase):
+    """SCRAM over the users of a password file."""
+
     def setUp(self) -> None:
         self.path = str(Path(self.mktemp()).absolute())
-        set_user(self.path, "user", PENCIL)
+        write_users(self.path, user=PENCIL)
+        self.world = World()
+
+    def begin(self) -> Any:
+        return self.method()(self.world.claim())
+
+    def method(self) -> Any:
+        if not self.world.members:
+            self.world.add("password-file", file=self.path)
+            self.world.start()
+        return self.world.chain.methods[METHOD]
 
     def test_login(self) -> None:
-        method = ScramMethod(self.path)
-        self.assertEqual(method.name, METHOD)
-        self.assertEqual(login(method(CLAIM), "user", "pencil").outcome, SUCCESS)
+        step = login(self.begin(), "user", "pencil")
+        self.assertEqual((step.outcome, user_of(step)), (SUCCESS, "user"))
 
     def test_nonces_differ(self) -> None:
-        method = ScramMethod(self.path)
-        first, second = (method(CLAIM).step(RFC_FIRST).data for _ in range(2))
+        first, second = (self.begin().step(RFC_FIRST).data for _ in range(2))
         self.assertNotEqual(first, second)
 
     def test_sees_changes(self) -> None:
         """A new password, a new user and a deleted one count from the next login on."""
-        method = ScramMethod(self.path)
-        set_user(self.path, "user", make_verifier("brush", 4096))
-        set_user(self.path, "new", PENCIL)
-        self.assertEqual(login(method(CLAIM), "user", "pencil").outcome, FAILURE)
-        self.assertEqual(login(method(CLAIM), "user", "brush").outcome, SUCCESS)
-        self.assertEqual(login(method(CLAIM), "new", "pencil").outcome, SUCCESS)
-        delete_user(self.path, "new")
-        self.assertEqual(login(method(CLAIM), "new", "pencil").outcome, FAILURE)
-
-    def test_running_exchange_keeps_its_users(self) -> None:
-        method = ScramMethod(self.path)
-        tried = method(CLAIM)
-        delete_user(self.path, "user")
-        self.assertEqual(login(tried, "user", "pencil").outcome, SUCCESS)
+        self.method()
+        write_users(self.path, user=make_verifier("brush", 4096), new=PENCIL)
+        self.assertEqual(login(self.begin(), "user", "pencil").outcome, FAILURE)
+        self.assertEqual(login(self.begin(), "user", "brush").outcome, SUCCESS)
+        self.assertEqual(login(self.begin(), "new", "pencil").outcome, SUCCESS)
+        write_users(self.path)
+        self.assertEqual(login(self.begin(), "new", "pencil").outcome, FAILURE)
 
     def test_decoys_survive_a_restart(self) -> None:
         """The secret is in the file, so two brokers with the file give the same salts."""
-        salts = {
-            ScramMethod(self.path)(CLAIM).step(b"n,,n=nobody,r=a").data.split(b",")[1]
-            for _ in range(2)
-        }
+        salts = set()
+        for _ in range(2):
+            self.world = World()
+            salts.add(self.begin().step(b"n,,n=nobody,r=a").data.split(b",")[1])
         self.assertEqual(len(salts), 1)
 
     def test_broken_file_while_running(self) -> None:
         """The users stay as they were, until the file is right again."""
-        method = ScramMethod(self.path)
+        self.method()
         good = Path(self.path).read_bytes()
         Path(self.path).write_bytes(b"nonsense")
-        self.assertEqual(login(method(CLAIM), "user", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(self.begin(), "user", "pencil").outcome, SUCCESS)
         os.unlink(self.path)
-        self.assertEqual(login(method(CLAIM), "user", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(self.begin(), "user", "pencil").outcome, SUCCESS)
         Path(self.path).write_bytes(good.replace(b"user:", b"other:"))
-        self.assertEqual(login(method(CLAIM), "other", "pencil").outcome, SUCCESS)
-
-    def test_broken_file_at_the_start(self) -> None:
-        Path(self.path).write_bytes(b"nonsense")
-        error = self.assertRaises(UsersFileError, ScramMethod, self.path)
-        self.assertIn(f"{self.path}:1: expected NAME:SCRAM-SHA-256$", str(error))
-        self.assertRaises(UsersFileError, ScramMethod, self.path + "-none")
+        self.assertEqual(login(self.begin(), "other", "pencil").outcome, SUCCESS)
 
     def test_reload(self) -> None:
         """A change that left time and size alone is seen on demand."""
-        method = ScramMethod(self.path)
+        self.method()
         before = os.stat(self.path)
         data = Path(self.path).read_bytes().replace(b"user:", b"resu:")
         with open(self.path, "r+b") as file:
             file.write(data)
         os.utime(self.path, ns=(before.st_atime_ns, before.st_mtime_ns))
-        self.assertEqual(login(method(CLAIM), "resu", "pencil").outcome, FAILURE)
-        method.reload()
-        self.assertEqual(login(method(CLAIM), "resu", "pencil").outcome, SUCCESS)
+        self.assertEqual(login(self.begin(), "resu", "pencil").outcome, FAILURE)
+        self.world.chain.reload()
+        self.assertEqual(login(self.begin(), "resu", "pencil").outcome, SUCCESS)
+
+    def test_locked_in_the_registry(self) -> None:
+        """Whatever source has the user: who is locked is not let in."""
+        self.method()
+        self.world.registry.put("user/user", {"locked": True})
+        step = login(self.begin(), "user", "pencil")
+        self.assertEqual((step.outcome, step.reason), (FAILURE, reasons.NOT_AUTHORIZED))
+
+    def test_other_listener(self) -> None:
+        self.world.add("password-file", listeners=("inside",), file=self.path)
+        self.world.start()
+        method = self.world.chain.methods[METHOD]
+        self.assertEqual(
+            login(method(self.world.claim(listener="inside")), "user", "pencil").outcome, SUCCESS
+        )
+        step = login(method(self.world.claim(listener="outside")), "user", "pencil")
+        self.assertEqual(step.reason, reasons.BAD_AUTHENTICATION_METHOD)

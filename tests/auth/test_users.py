@@ -26,6 +26,9 @@ VERIFIER = make_verifier("pencil", 4096, bytes(16))
 LINE = f"alice:{VERIFIER.render()}"
 
 
+MOSQUITTO = "bob:$7$101$AAAAAAAA$" + 86 * "A" + "=="
+
+
 class ParseTests(TestCase):
     def test_file(self) -> None:
         secret = base64.b64encode(b"secret").decode()
@@ -33,6 +36,17 @@ class ParseTests(TestCase):
         self.assertEqual(users.verifiers, {"alice": VERIFIER})
         self.assertEqual(users.secret, b"secret")
         self.assertEqual(users.usual, (4096, 16))
+
+    def test_hashes(self) -> None:
+        """A password file of Mosquitto is such a file, and a user may have a line of each kind."""
+        other = MOSQUITTO.replace("bob", "alice").replace("101", "102")
+        more = MOSQUITTO.replace("bob", "carol: x")
+        text = f"# a comment\n{MOSQUITTO}\n\n{LINE}\n{other}\n{MOSQUITTO.replace('bob', 'null')}\n"
+        users = parse_users(text.encode(), "users")
+        self.assertEqual(list(users.hashes), ["bob", "alice", "null"])
+        self.assertEqual(list(users.verifiers), ["alice"])
+        self.assertEqual(users.usual_hash, users.hashes["bob"])
+        self.assertRaises(UsersFileError, parse_users, more.encode(), "users")
 
     def test_empty(self) -> None:
         self.assertEqual(parse_users(b"", "users").verifiers, {})
@@ -42,10 +56,15 @@ class ParseTests(TestCase):
         self.assertEqual(list(users.verifiers), ["a:b c"])
 
     def test_mistakes(self) -> None:
-        expected = "expected NAME:SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY"
+        expected = "expected SCRAM-SHA-256$ITERATIONS:SALT$STOREDKEY:SERVERKEY"
         for text, problem in (
-            ("alice", f"users:1: {expected}"),
-            (LINE.replace("256$", "512$"), f"users:1: {expected}"),
+            ("alice", "users:1: expected NAME:HASH"),
+            (":$7$101$AAAA$AAAA", "users:1: expected NAME:HASH"),
+            ("alice:secret", "users:1: not a hash that is known here"),
+            ("a\x07:$7$101$AAAA$AAAA", "users:1: a control character in the name"),
+            (f"{MOSQUITTO}\n{MOSQUITTO}", 'users:2: there is a user "bob" already'),
+            (LINE.replace("256$", "512$"), "users:1: not a hash that is known here"),
+            (LINE.replace("$4096", "$x"), f"users:1: {expected}"),
             (f"\n{LINE}\n{LINE}", 'users:3: there is a user "alice" already'),
             (LINE.replace("4096", "4095"), "users:1: expected from 4096 to 10000000 iterations"),
             (

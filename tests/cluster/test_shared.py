@@ -1,5 +1,6 @@
 """Shared subscriptions over several nodes: one group, wherever its members are."""
 
+from mhub.core.principal import Principal
 from tests.cluster.simulation import SimNode, Simulation, node_of
 from tests.cluster.test_node import Case
 from tests.core.world import Client
@@ -196,3 +197,67 @@ class DrainTests(SharedCase):
         found = self.got(b, other)
         found += self.got(a, self.connect(a, "slow", clean=False))
         self.assertEqual(sorted(found), list(range(self.COUNT)))
+
+
+class RightsTests(SharedCase):
+    """Members that may not receive a message, on several nodes."""
+
+    def members(self) -> tuple[Simulation, dict[str, Client]]:
+        sim = self.cluster()
+        clients = {name: self.member(sim.nodes[name], f"m{name}") for name in "abc"}
+        return sim, clients
+
+    def deny(self, sim: Simulation, *client_ids: str) -> None:
+        for node in sim.nodes.values():
+            node.world.hub.authorize_with(Unheard(client_ids))
+
+    def test_it_goes_to_the_one_who_may(self) -> None:
+        sim, clients = self.members()
+        self.deny(sim, "ma", "mb")
+        for name in "ab":
+            self.publish(sim.nodes[name], self.connect(sim.nodes[name], f"p{name}"), range(6))
+        found = self.got(sim.nodes["c"], clients["c"])
+        self.assertEqual(sorted(found), sorted([*range(6), *range(6)]))
+        for name in "ab":
+            self.assertEqual(self.got(sim.nodes[name], clients[name]), [])
+
+    def test_a_message_for_nobody_does_not_go_around(self) -> None:
+        sim, clients = self.members()
+        self.deny(sim, "ma", "mb", "mc")
+        self.publish(sim.nodes["a"], self.connect(sim.nodes["a"], "p"), range(6))
+        sent = self.sent(sim)
+        sim.run(5.0)
+        self.assertEqual(self.sent(sim), sent)
+        self.assertLessEqual(sent, 6 * 3)
+        for name, client in clients.items():
+            self.assertEqual(self.got(sim.nodes[name], client), [])
+
+    def sent(self, sim: Simulation) -> int:
+        return sum(
+            node.world.hub.require_peers().counters().messages_sent for node in sim.nodes.values()
+        )
+
+
+class Unheard:
+    """Everybody may do everything, but some clients receive nothing."""
+
+    def __init__(self, client_ids: tuple[str, ...]) -> None:
+        self.client_ids = client_ids
+
+    def connect(self, principal: Principal) -> int:
+        return 0
+
+    def publish(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
+        return 0
+
+    def will(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
+        return 0
+
+    def subscribe(self, principal: Principal, topic_filter: str, qos: int, share: str) -> int:
+        return 0
+
+    def receive(self, principal: Principal, topic: str) -> bool:
+        return principal.client_id not in self.client_ids
+
+    def rule_of(self, *_: object) -> str:
+        return "r"

@@ -4,14 +4,16 @@ import base64
 import hashlib
 import hmac
 
-from mhub.auth.scram import METHOD, ScramMethod
-from mhub.auth.users import make_verifier, set_user
+from mhub.auth.scram import METHOD
+from mhub.auth.users import make_verifier
+from tests.auth.world import World
 from tests.conformance import mqtt5 as p5
 from tests.conformance.mqtt5 import Mqtt5Case, Reason
 from tests.conformance.statements import statement
 from tests.helpers import packets as p
 from tests.helpers.client import RawClient
 from tests.helpers.packets import Packet, Prop
+from tests.helpers.users import write_users
 
 
 class Login:
@@ -43,10 +45,13 @@ class Scram(Mqtt5Case):
     def setUp(self) -> None:
         super().setUp()
         users = self.mktemp()
-        set_user(users, "alice", make_verifier("secret", 4096))
-        set_user(users, "bob", make_verifier("secret", 4096))
+        verifier = make_verifier("secret", 4096)
+        write_users(users, alice=verifier, bob=verifier)
         self.start()
-        self.hub.admission.methods[METHOD] = ScramMethod(users)
+        world = World()
+        world.add("password-file", file=users)
+        world.start()
+        self.hub.admission.methods.update(world.chain.methods)
 
     def auth(self, reason: int, data: bytes) -> bytes:
         return p.auth(reason, [(Prop.AUTH_METHOD, METHOD), (Prop.AUTH_DATA, data)])

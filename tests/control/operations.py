@@ -7,6 +7,21 @@ from twisted.internet.defer import Deferred
 from mhub.operations.contract import ClientPage, NotThere, OperationError, Say
 
 
+class FakeAccess:
+    """Some of the calls."""
+
+    def __init__(self) -> None:
+        self.users = self
+        self.added: list[object] = []
+
+    def page(self, **asked: object) -> object:
+        return asked
+
+    async def add(self, **asked: object) -> object:
+        self.added.append(asked)
+        return {"version": "1"}
+
+
 class FakeOperations:
     """The names are those of the real ones; what they do is what the tests need."""
 
@@ -14,6 +29,7 @@ class FakeOperations:
         self.waiting: list[Deferred[object]] = []
         self.ended: list[str] = []
         self.refusal = "not today"
+        self.access = FakeAccess()
         self.before_export: Callable[[], None] = lambda: None
         self.after_export: Callable[[], None] = lambda: None
 

@@ -120,6 +120,42 @@ class RequestTests(AppCase):
             self.lose()
         self.assertEqual(self.operations.waiting, [])
 
+    def test_access(self) -> None:
+        """The calls of the access interface, with their defaults."""
+        self.ask("access/users", match="a*")
+        asked = {"match": "a*", "role": "", "after": "", "limit": 1000}
+        self.assertAnswer(200, {"result": asked})
+        self.channel, self.transport = self.connect()
+        self.ask("access/user-add", name="alice")
+        self.assertAnswer(200, {"result": {"version": "1"}})
+        self.assertEqual(
+            self.operations.access.added,
+            [{"name": "alice", "password": "", "iterations": 0, "values": {}}],
+        )
+
+    def test_access_refusals(self) -> None:
+        for operation, arguments, status, text in (
+            ("access/user-add", {}, 400, "name: expected text"),
+            ("access/user-add", {"name": "a", "values": []}, 400, "values: expected an object"),
+            (
+                "access/user-add",
+                {"nmae": "a"},
+                400,
+                "unknown argument 'nmae'; did you mean 'name'?",
+            ),
+        ):
+            self.channel, self.transport = self.connect()
+            self.ask(operation, **arguments)
+            self.assertAnswer(status, {"error": text})
+            self.lose()
+        self.channel, self.transport = self.connect()
+        self.channel.dataReceived(b"GET /access/user-add HTTP/1.0\r\n\r\n")
+        self.assertAnswer(405, {"error": "this operation needs POST"})
+        self.channel, self.transport = self.connect()
+        self.ask("access/usr")
+        self.assertIn(b"this broker knows access/ban-add, ", self.transport.value())
+        self.assertEqual(self.operations.access.added, [])
+
     def test_not_json(self) -> None:
         for body in (b"status", b"[]", b"\xff", b'"echo"', b"[" * 60_000):
             self.channel, self.transport = self.connect()

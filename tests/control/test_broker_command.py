@@ -80,6 +80,7 @@ class StatusTests(BrokerCommandCase):
         for text in (
             ": running for 1h01m\n",
             "\nlisteners      mqtt, mqtt://127.0.0.1:1883: 1 connected\n",
+            "\nauthenticators registry: ok; 3 accepted, 2 refused, 1 passed on, 0 errors\n",
             "\nsessions       1; 1 connected, 1 at most; 0 expired, 0 taken over\n",
             "\nmessages       -/s in, -/s out (-B/s in, -B/s out)\n",
             "\nstore          memory: none\n",
@@ -91,6 +92,12 @@ class StatusTests(BrokerCommandCase):
         cluster = {"cluster": "plant", "node": "a", "ready": True, "members_up": 1, "members": 2}
         self.ask("status", answers=({"cluster": cluster},))
         self.assertIn("plant, node a: ready, 1 of 2 other nodes up\n", self.out)
+
+    def test_access(self) -> None:
+        access = {"policy": "/etc/p.csv", "rows": 12, "revision": "1a-2b", "problem": "p.csv:3: x"}
+        self.ask("status", answers=({"access": access},))
+        self.assertIn("\naccess         12 rows from /etc/p.csv, revision 1a-2b\n", self.out)
+        self.assertIn("not as it is now: p.csv:3: x\n", self.out)
 
     def test_a_broker_of_another_version(self) -> None:
         """Keys that are missing are no reason to show nothing."""
@@ -109,7 +116,7 @@ class StatusTests(BrokerCommandCase):
 class ClientsTests(BrokerCommandCase):
     def test_table(self) -> None:
         client = self.world.client("pump-7")
-        client.connection.principal.prove("plant", "certificate")
+        client.connection.principal.user = "plant"
         client.connection.principal.address = "10.0.0.1:5000"
         client.session.principal.listener = "mqtt"
         self.world.client("a\x1b[2J" + "x" * 100, clean=False).lose()

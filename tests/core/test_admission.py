@@ -71,7 +71,7 @@ class ClientIds(TestCase):
         """Only the name of a user who was authenticated: else anybody could be anybody."""
         world = World(username_as_client_id=True)
         client = world.open(4)
-        client.connection.principal.prove("alice", "certificate")
+        client.connection.principal.user = "alice"
         client.send(p.connect("ignored", 4, username="mallory"))
         self.assertEqual(client.next("CONNACK").reason, 0)
         self.assertEqual(client.connection.client_id, "alice")

@@ -203,6 +203,12 @@ class Connects(Case):
         found = []
 
         class Watching:
+            def connect(self, *_: object) -> int:
+                return 0
+
+            def rule_of(self, *_: object) -> str:
+                return ""
+
             def publish(self, *_: object) -> int:
                 return 0
 
@@ -338,3 +344,82 @@ class Exchanges(Case):
         self.auth(client, b"again", 0x19)
         self.world.wait(16.0, 64)
         self.assertEqual((client.next("DISCONNECT").reason, client.closed), (0x8D, True))
+
+
+class Expiry(Exchanges):
+    """What proves a client may not be valid for ever: the connection ends with it."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.offset_s = 1_700_000_000.0
+        self.world.hub.unix_time = lambda: self.world.now + self.offset_s
+
+    def admit_until(self, seconds: float) -> None:
+        identity = Identity("alice", "slow")
+        identity.expires_at = self.world.now + self.offset_s + seconds
+        self.give(success(identity))
+
+    def connect_for(self, seconds: float) -> Client:
+        client = self.begin_exchange()
+        self.admit_until(seconds)
+        self.assertEqual(client.next("CONNACK").reason, 0)
+        return client
+
+    def test_the_connection_ends(self) -> None:
+        client = self.connect_for(60)
+        self.world.wait(59.5, 200)
+        self.assertEqual((client.take(), client.closed), ([], False))
+        self.world.wait(1.0, 4)
+        last = client.next("DISCONNECT")
+        self.assertEqual((last.reason, client.closed), (reasons.MAXIMUM_CONNECT_TIME, True))
+
+    def test_an_older_client_is_closed(self) -> None:
+        client = self.begin(4)
+        self.admit_until(10)
+        client.next("CONNACK")
+        self.world.wait(10.5, 40)
+        self.assertEqual((client.take(), client.closed), ([], True))
+
+    def test_keepalive_goes_on_as_well(self) -> None:
+        client = self.begin(5, keepalive=10)
+        self.admit_until(60)
+        client.next("CONNACK")
+        self.world.wait(16, 64)
+        self.assertEqual(client.next("DISCONNECT").reason, reasons.KEEP_ALIVE_TIMEOUT)
+
+    def test_whoever_authenticates_again_stays(self) -> None:
+        client = self.connect_for(60)
+        self.world.wait(30, 100)
+        self.auth(client, b"again", 0x19)
+        self.admit_until(60)
+        client.next("AUTH")
+        self.world.wait(50, 100)
+        self.assertFalse(client.closed)
+        self.world.wait(15, 60)
+        self.assertEqual(client.next("DISCONNECT").reason, reasons.MAXIMUM_CONNECT_TIME)
+
+    def test_a_shorter_time_holds_as_well(self) -> None:
+        client = self.connect_for(3600)
+        self.auth(client, b"again", 0x19)
+        self.admit_until(10)
+        client.next("AUTH")
+        self.world.wait(10.5, 40)
+        self.assertTrue(client.closed)
+
+    def test_what_has_expired_already(self) -> None:
+        client = self.begin_exchange()
+        self.admit_until(-1)
+        self.assertEqual((client.next("CONNACK").reason, client.closed), (0x87, True))
+        client = self.connect_for(60)
+        self.auth(client, b"again", 0x19)
+        self.admit_until(-1)
+        self.assertEqual((client.next("DISCONNECT").reason, client.closed), (0x87, True))
+
+    def test_the_time_of_day_may_be_set(self) -> None:
+        """A machine without a clock of its own learns the time after its start."""
+        self.offset_s = 0.0
+        client = self.connect_for(60)
+        self.offset_s = 1_700_000_000.0
+        self.world.wait(50, 200)
+        self.assertFalse(client.closed)
+        self.assertEqual(self.connect_for(60).closed, False)

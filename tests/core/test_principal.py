@@ -2,7 +2,7 @@
 
 from unittest import TestCase
 
-from mhub.core.principal import Identity, Principal, principal_of
+from mhub.core.principal import Certificate, Identity, Principal, principal_of
 from tests.core.world import Client, World
 from tests.helpers import packets as p
 
@@ -12,6 +12,7 @@ class Texts(TestCase):
         principal = Principal("127.0.0.1:5", "tls")
         principal.client_id = "pump"
         principal.claimed_user = "bob"
+        principal.certificate = Certificate("pump.example", "CN=pump.example", "00", 1.0)
         identity = Identity("ålice", "password")
         identity.roles = ("operator", "b,c")
         identity.tenant = "north"
@@ -26,7 +27,11 @@ class Texts(TestCase):
             *("method", "roles", "tenant", "attributes"),
         ):
             self.assertEqual(getattr(after, name), getattr(before, name), name)
+        self.assertEqual(after.common_name(), "pump.example")
         self.assertTrue(after.receives_as(before))
+        after.certificate = None  # rules may be about its name
+        self.assertFalse(after.receives_as(before))
+        after.certificate = before.certificate
         self.assertEqual(after.to_text(), before.to_text())
 
     def test_nothing_is_no_text(self) -> None:
@@ -50,7 +55,7 @@ class Texts(TestCase):
         principal = Principal("", "")
         principal.claimed_user = "alice"
         self.assertIn("claimed", principal.to_text())
-        principal.prove("alice", "certificate")
+        principal.user = "alice"
         self.assertNotIn("claimed", principal.to_text())
 
 
@@ -59,7 +64,7 @@ class Owners(TestCase):
 
     def connect(self, world: World, user: str) -> Client:
         client = world.open(4)
-        client.connection.principal.prove(user, "certificate")
+        client.connection.principal.user = user
         client.send(p.connect("c", 4, clean=False))
         return client
 
@@ -97,7 +102,7 @@ class Sessions(TestCase):
 
     def test_a_certificate_goes_before_the_name(self) -> None:
         client = World().open(5)
-        client.connection.principal.prove("pump-7", "certificate")
+        client.connection.principal.user = "pump-7"
         client.send(p.connect("c", 5, username="alice"))
         self.assertEqual(client.next("CONNACK").reason, 0)
         self.assertEqual(client.session.principal.user, "pump-7")

@@ -58,6 +58,15 @@ class TableTests(Case):
         self.assertEqual(list(shown(self.registry, "user/")), ["user/a", "user/c"])
         self.assertEqual(list(shown(self.registry)), ["role/x", "user/a", "user/c", "users"])
 
+    def test_keys_are_sorted_and_behind_one(self) -> None:
+        self.change(user_b="1", role_x="2", user_a="3", users="4")
+        self.assertEqual(self.registry.keys("user/"), ["user/a", "user/b"])
+        self.assertEqual(self.registry.keys("user/", "user/a"), ["user/b"])
+        self.assertEqual(self.registry.keys("user/", "user/aa"), ["user/b"])
+        self.assertEqual(self.registry.keys("user/", "role/x"), ["user/a", "user/b"])
+        self.assertEqual(self.registry.keys("user/", "user/b"), [])
+        self.assertEqual(self.registry.keys("user/", "z"), [])
+
     def test_a_deleted_entry_is_gone(self) -> None:
         self.change(user_alice=ALICE)
         self.change(user_alice=None)

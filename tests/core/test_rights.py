@@ -3,50 +3,12 @@
 from typing import Any
 from unittest import TestCase
 
-from mhub.core.authentication import Claim, Later, Step, success
 from mhub.core.events import DENIED
-from mhub.core.principal import Identity, Principal
 from mhub.wire import reasons
+from tests.core.rules import NO, Rules, Trusting
 from tests.core.world import Client, World
 from tests.helpers import packets as p
 from tests.helpers.packets import Prop
-
-NO = reasons.NOT_AUTHORIZED
-
-
-class Rules:
-    """Everything may be done but what the test denies: (action, user, topic)."""
-
-    def __init__(self) -> None:
-        self.denied: set[tuple[str, str, str]] = set()
-        self.asked: list[tuple[Any, ...]] = []
-
-    def _reason(self, action: str, principal: Principal, topic: str, *rest: Any) -> int:
-        self.asked.append((action, principal.user, topic, *rest))
-        return NO if (action, principal.user, topic) in self.denied else 0
-
-    def publish(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
-        return self._reason("publish", principal, topic, qos, retain)
-
-    def will(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
-        return self._reason("will", principal, topic, qos, retain)
-
-    def subscribe(self, principal: Principal, topic_filter: str, qos: int, share: str) -> int:
-        return self._reason("subscribe", principal, topic_filter, qos, share)
-
-    def receive(self, principal: Principal, topic: str) -> bool:
-        return not self._reason("receive", principal, topic)
-
-    def take(self) -> list[tuple[Any, ...]]:
-        asked, self.asked = self.asked, []
-        return asked
-
-
-class Trusting:
-    """An authenticator that believes every user name."""
-
-    def authenticate(self, claim: Claim) -> Step | Later:
-        return success(Identity(claim.username or "", "trust"))
 
 
 class Case(TestCase):
@@ -72,6 +34,7 @@ class OneNamespace(Case):
         self.assertEqual(
             self.rules.take(),
             [
+                ("connect", "u", "u"),
                 ("will", "u", "m/w", 2, True),
                 ("subscribe", "u", "m/a/+", 1, ""),
                 ("subscribe", "u", "m/b", 2, "g"),
@@ -91,15 +54,15 @@ class OneNamespace(Case):
         other.send(p.connect("o", 5, username="u", will=("w", b"")))
         self.assertEqual(other.next("CONNACK").reason, NO)
         told = [
-            (event.kind, event.client_id, event.cause, event.topic)
+            (event.kind, event.client_id, event.cause, event.topic, event.rule)
             for event in self.world.diary.of(DENIED)
         ]
         self.assertEqual(
             told,
             [
-                ("denied", "u", "publish", "p"),
-                ("denied", "u", "subscribe", "s"),
-                ("denied", "o", "will", "w"),
+                ("denied", "u", "publish", "p", "publish p 1 False"),
+                ("denied", "u", "subscribe", "s", "subscribe s 0 False"),
+                ("denied", "o", "will", "w", "publish w 0 False"),
             ],
         )
 

@@ -255,7 +255,12 @@ class Table(Case):
         for counters in (self.world.stats, peers.peers["b"].counters):
             for name in _counters(type(counters)):
                 before = metrics.snapshot(self.world.now)
-                setattr(counters, name, getattr(counters, name) + 1)
+                if name == "denied_by_rule":
+                    counters.denied_by_rule["r1"] = 1
+                else:
+                    value = getattr(counters, name)
+                    more = [each + 1 for each in value] if isinstance(value, list) else value + 1
+                    setattr(counters, name, more)
                 self.assertNotEqual(metrics.snapshot(self.world.now), before, name)
 
     def test_a_snapshot_does_not_move_the_averages(self) -> None:

@@ -200,7 +200,7 @@ class World:
         self.options = options
         settings = HubSettings()
         for name, value in options.items():
-            if name not in LIMITS:
+            if name not in LIMITS or hasattr(settings, name):
                 assert hasattr(settings, name), name
                 setattr(settings, name, value)
         self.limits = {name: value for name, value in options.items() if name in LIMITS}
@@ -239,7 +239,7 @@ class World:
     def settle(self) -> int:
         """Turns until nothing is put off; how many it took."""
         turns = 0
-        while self.hub.unfinished:
+        while self.hub.is_unfinished():
             self.turn()
             turns += 1
             assert turns < 100_000, "the hub does not come to rest"

@@ -15,6 +15,7 @@ from mhub.net.layers import ProxyLayer, WebSocketLayer
 from mhub.net.loop import LayerEnd
 from mhub.wire import proxy
 from mhub.wire.websocket import LARGEST_FRAME, Framer, WebSocketFault
+from tests.auth.test_scram import Known
 from tests.fuzz import portrait, script
 from tests.fuzz.crowd import Crowd
 from tests.helpers.splits import one_by_one
@@ -25,7 +26,7 @@ STEPS = 60
 LONGEST = 3000
 """So much is fed to what is tried at many splits."""
 
-USERS = Users({"user": make_verifier("password", 4096, b"0123456789abcdef")})
+USERS = Known(Users({"user": make_verifier("password", 4096, b"0123456789abcdef")}), b"secret")
 
 
 def decoder(data: bytes) -> object:
@@ -160,7 +161,7 @@ def _climb(pieces: list[bytes]) -> tuple[object, ...]:
 
 def scram(data: bytes) -> object:
     """Any messages give a Step each: nobody without the password gets in, a failure is final."""
-    exchange = ScramExchange(USERS, b"secret", "server-nonce")
+    exchange = ScramExchange(USERS, "server-nonce")
     found = []
     for _, message in script.steps_of(data[:LONGEST]):
         step = exchange.step(message)

@@ -11,6 +11,9 @@ from mhub.wire.reasons import SUCCESS, UNSPECIFIED
 
 
 class Refusing:
+    def connect(self, principal: object) -> int:
+        return SUCCESS
+
     def publish(self, principal: object, topic: str, qos: int, retain: bool) -> int:
         return SUCCESS
 
@@ -23,6 +26,11 @@ class Refusing:
 
     def receive(self, principal: object, topic: str) -> bool:
         return True
+
+    def rule_of(
+        self, principal: object, action: str, topic: str, qos: int, retain: bool
+    ) -> str:
+        return "broker.tac"
 
 
 options = Options()

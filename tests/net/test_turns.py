@@ -38,6 +38,9 @@ class Hub:
     def __init__(self) -> None:
         self.unfinished: list[str] = []
 
+    def is_unfinished(self) -> bool:
+        return bool(self.unfinished)
+
 
 class Loop:
     """Says how long it would have waited."""

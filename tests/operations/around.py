@@ -6,7 +6,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from mhub.core.hub import Hub
-from mhub.operations.contract import ListenerStatus, Say
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
 
 
 class Around:
@@ -20,6 +20,9 @@ class Around:
 
     def listeners(self) -> list[ListenerStatus]:
         return [ListenerStatus("mqtt", "mqtt://127.0.0.1:1883", self._hub.connected, 0)]
+
+    def authenticators(self) -> list[AuthenticatorStatus]:
+        return [AuthenticatorStatus("registry", "ok", 3, 2, 1, 0)]
 
     def snapshot(self) -> Any:
         return None

@@ -342,7 +342,7 @@ class BadLineTests(JsonlCase):
             (
                 '"will": {"topic": "t", "payload": "", "payload_base64": ""}',
                 "will: unknown field 'payload'; expected topic, qos, retain, expiry_s, expiry_at,"
-                " expires_at, properties",
+                " expires_at, properties, owner",
             ),
             (
                 f'"will": {{"topic": "{65536 * "x"}"}}',

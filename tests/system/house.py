@@ -22,8 +22,14 @@ _CONFIG = """
 level = "debug"
 rate = 0
 
-[auth.scram]
-users_file = "scram-users"
+[[auth]]
+type = "certificate"
+listeners = ["devices", "proxied", "proxied-secure"]
+
+[[auth]]
+type = "password-file"
+file = "scram-users"
+listeners = ["users"]
 
 [[listeners]]
 name = "plain"
@@ -69,18 +75,19 @@ certificate = "server.crt"
 key = "server.key"
 client_certificate = "required"
 ca = "devices-ca.crt"
-identity_as_username = "cn"
 
 [[listeners]]
 name = "proxied"
 port = 0
 proxy_protocol = true
+allow_anonymous = true
 
 [[listeners]]
 name = "proxied-secure"
 transport = "tls"
 port = 0
 proxy_protocol = true
+allow_anonymous = true
 tls.certificate = "server.crt"
 tls.key = "server.key"
 
@@ -144,9 +151,9 @@ class House:
 
     def _add_user(self) -> None:
         """As an administrator does it; few rounds of hashing, since tests log in often."""
-        command = [sys.executable, "-m", "mhub", "scram-user", "scram-users", USER]
+        command = [sys.executable, "-m", "mhub", "user", "add", USER, "--file", "scram-users"]
         subprocess.run(
-            [*command, "--password-stdin", "--iterations", "4096"],
+            [*command, "--password-file", "-", "--iterations", "4096"],
             input=PASSWORD + "\n",
             stdout=subprocess.PIPE,
             text=True,

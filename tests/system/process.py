@@ -29,10 +29,11 @@ def wait_until(done: Callable[[], bool], what: str, patience_s: float = PATIENCE
         time.sleep(POLL_S)
 
 
-def environment() -> dict[str, str]:
-    """Processes find the mhub that the tests found, on either build."""
-    found = str(Path(mhub.__file__).resolve().parent.parent)
-    return {**os.environ, "PYTHONPATH": found, "PYTHONUNBUFFERED": "1"}
+def environment(*plugins: Path) -> dict[str, str]:
+    """Processes find the mhub that the tests found, on either build, and plugins below folders."""
+    found = Path(mhub.__file__).resolve().parent.parent
+    path = ":".join(map(str, (found, *plugins)))
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
 
 
 def twistd(*arguments: str) -> list[str]:
@@ -85,7 +86,7 @@ class Broker:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
-                env={**environment(), "MHUB_CONFIG": str(self._config)},
+                env={**environment(self.directory), "MHUB_CONFIG": str(self._config)},
             )
         wait_until(self._answers, "the broker answers")
 

@@ -80,6 +80,31 @@ class HeaderTests(HouseCase):
         self.assertIn("PROXY", line)
 
 
+class CommonNameTests(HouseCase):
+    """What a proxy says of a certificate is told by others: the log stays one line a line."""
+
+    def header(self, name: bytes) -> bytes:
+        inner = b"\x22" + len(name).to_bytes(2, "big") + name
+        body = b"\x07\0\0\0\0" + inner
+        return v2("192.0.2.7", 40123, extra=b"\x20" + len(body).to_bytes(2, "big") + body)
+
+    def test_a_user(self) -> None:
+        raw = Raw(("127.0.0.1", self.house.proxied), prefix=self.header(b"pump-7"))
+        self.addCleanup(raw.sock.close)
+        raw.connect(self.name())
+        self.logged("user 'pump-7'")
+
+    def test_control_characters(self) -> None:
+        for name in (b"pump\r\nX-Admin: yes", b"pump\0", b"pump\x1b[2J"):
+            raw = Raw(("127.0.0.1", self.house.proxied), prefix=self.header(name))
+            self.addCleanup(raw.sock.close)
+            raw.send(packets.connect(self.name()))
+            raw.expect("CONNACK", reason=5)
+            raw.expect_closed()
+        self.logged("a user name with control characters")
+        self.assertNotIn("X-Admin", self.house.broker.log(self.mark))
+
+
 class HaproxyTests(HouseCase):
     def setUp(self) -> None:
         if shutil.which("haproxy") is None:

@@ -13,7 +13,7 @@ from tests.system.raw import Raw
 
 METHOD = "SCRAM-SHA-256"
 CONTINUE, AGAIN = 0x18, 0x19
-NOT_AUTHORIZED, BAD_METHOD = 0x87, 0x8C
+BAD_USER_OR_PASSWORD, NOT_AUTHORIZED, BAD_METHOD = 0x86, 0x87, 0x8C
 
 
 class Login:
@@ -83,10 +83,15 @@ class ScramTests(HouseCase):
         raw.expect_closed()
 
     def test_no_method(self) -> None:
+        """The same password serves CONNECT."""
+        raw = self.open()
+        raw.send(packets.connect(self.name(), 5, username=USER, password=PASSWORD + "!"))
+        raw.expect("CONNACK", reason=BAD_USER_OR_PASSWORD)
+        raw.expect_closed()
         raw = self.open()
         raw.send(packets.connect(self.name(), 5, username=USER, password=PASSWORD))
-        raw.expect("CONNACK", reason=NOT_AUTHORIZED)
-        raw.expect_closed()
+        raw.expect("CONNACK", reason=0)
+        raw.close()
 
     def test_an_unknown_method(self) -> None:
         raw = self.open()

@@ -208,6 +208,7 @@ class Claims:
         if source is not None:
             del self._migration.sources[source.session]
             source.session.frozen = False
+            self._node.hub.review_if_stale(source.session)
             source.session.forget_load()
             self._migration.intakes.settle(source.session)
         session = self._node.hub.sessions.get(client_id)

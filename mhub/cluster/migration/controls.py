@@ -4,7 +4,8 @@
                      something in front of it was confirmed elsewhere, and is not in its place
     CLOSE began      what the sender publishes behind it is for a session elsewhere that began with
                      this epoch: the same one, if it has gone on from here, or a newer one
-    RELAY rows       late entries: what an older session had, for the one that the client has now
+    RELAY user, rows late entries: what an older session of that user had, for the one that the
+                     client has now; "" if its client had proved nothing
 
 A channel has them in their order, once, also over broken links and restarts.
 """
@@ -15,7 +16,7 @@ from mhub.cluster.migration.reading import read_rows
 from mhub.cluster.said import MOST_TIMESTAMP
 from mhub.core.codec import encode_rows
 from mhub.core.records import Row
-from mhub.wire.primitives import malformed, read_u64, u64
+from mhub.wire.primitives import malformed, read_u32, read_u64, text_of, u32, u64
 
 MARK: Final = b"M"
 CLOSE: Final = b"C"
@@ -53,11 +54,16 @@ def _timestamp(body: bytes) -> int:
     return found
 
 
-def relay(rows: list[Row]) -> bytes:
-    return RELAY + encode_rows(rows)
+def relay(user: str, rows: list[Row]) -> bytes:
+    name = user.encode("utf-8")
+    return RELAY + u32(len(name)) + name + encode_rows(rows)
 
 
-def relayed(body: bytes) -> list[Row]:
+def relayed(body: bytes) -> tuple[str, list[Row]]:
+    """User, rows."""
     if body[:1] != RELAY:
         raise malformed("a control record of an unknown kind")
-    return read_rows(body[1:])
+    size, pos = read_u32(body, 1, len(body))
+    if pos + size > len(body):
+        raise malformed("late entries without their user")
+    return text_of(body[pos : pos + size]), read_rows(body[pos + size :])

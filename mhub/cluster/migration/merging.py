@@ -27,12 +27,13 @@ class Merging:
         """Older sessions of a client whose messages are on their way to the newest one."""
         return list(self._apart.get(client_id, ()))
 
-    def relay(self, client_id: str, rows: list[Row]) -> None:
+    def relay(self, old: Session, rows: list[Row]) -> None:
         """What an older session had, to the one that the client has now."""
         if not rows:
             return
         self._migration.progress += len(rows)
-        body = controls.relay(rows)
+        client_id = old.client_id
+        body = controls.relay(old.principal.user, rows)
         if client_id in self._node.hub.sessions or client_id in self._migration.targets:
             self._migration.intakes.came("", client_id, body)
             return
@@ -55,9 +56,30 @@ class Merging:
         source = self._migration.sources.get(session)
         if source is not None and source.state in (ENDED, DOUBT) and highest is not None:
             highest.peer.outgoing.put_control(client_id, body)  # and here, in case that it stays
+        self._join(session, body)
+
+    def _join(self, session: Session, body: bytes) -> None:
+        """Late entries to the end of the queue, but for those that are not for its client.
+
+        During a split anybody may have connected with the client id.  What had waited for a user is
+        for nobody else (`Principal.owns`), and what its user may not receive any more for nobody;
+        but what came by a shared subscription is for the others of its group.
+        """
+        user, rows = controls.relayed(body)
+        is_owner = session.principal.owns_of(user)
         clock_offset_s = self._migration.clock_offset_s()
-        for row in controls.relayed(body):
-            session.enqueue(delivery_of(row, clock_offset_s, session.subscriptions))
+        for row in rows:
+            delivery = delivery_of(row, clock_offset_s, session.subscriptions)
+            topic = delivery.message.topic
+            if is_owner and session.may_receive_now(topic):
+                session.enqueue(delivery)
+                continue
+            if row.record.share:
+                self._node.hub.share_again(delivery.message, row.record.share)
+            elif is_owner:
+                session.tell_denied_receive(topic)
+            else:
+                session.drop_of_other_user()
         session.drain_queue(self._node.hub.portion)
 
     def set_apart(self, source: Source) -> None:

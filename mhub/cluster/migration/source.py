@@ -455,6 +455,7 @@ class Source:
         self.intake.divert = None
         self.forget_end()
         self.session.frozen = False
+        self._node.hub.review_if_stale(self.session)
         self.session.forget_load()
         self._safe_at = 0
         self.state = IDLE
@@ -487,7 +488,7 @@ class Source:
         rows = [row for row in self._reader.first() if not row.record.released]
         for row in rows:
             row.record.pid = 0
-        self._migration.merging.relay(self.client_id, rows)
+        self._migration.merging.relay(self.session, rows)
         self.session.clear_sent()
         # What the store does not know yet to be in flight, or gone, it would give as queued.
         journal = self._node.hub.journal
@@ -498,7 +499,7 @@ class Source:
         if qos and subscription.group is None and self._reader.is_exhausted():
             delivery = _delivery(message, qos, subscription)
             row = row_of(delivery, 1, 0, self._migration.clock_offset_s())
-            self._migration.merging.relay(self.client_id, [row])
+            self._migration.merging.relay(self.session, [row])
             return False
         return qos > 0
 
@@ -511,11 +512,11 @@ class Source:
             rows = self._reader.read()
             if rows is None:
                 return
-            self._migration.merging.relay(self.client_id, rows)
+            self._migration.merging.relay(self.session, rows)
 
     def _relay_loaded(self, rows: list[Row]) -> None:
         if found := self._reader.loaded(rows):
-            self._migration.merging.relay(self.client_id, found)
+            self._migration.merging.relay(self.session, found)
             for row in found:
                 self._node.hub.require_journal().forget(row.record)
         elif not self._reader.is_exhausted():

@@ -193,6 +193,8 @@ class Target:
         hub.sessions[self.client_id] = session
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
+        hub.review(session)  # what it may do is decided by the rights of this node
+        hub.count(session)
         if session.sid:
             hub.require_journal().note(ARRIVING_NOTE + self.client_id, "")
             hub.require_journal().session(session)

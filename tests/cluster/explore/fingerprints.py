@@ -34,6 +34,7 @@ from tests.cluster.explore.cluster import Cluster, Side
 ANYWHERE = {
     "hub",
     "limits",
+    "listener_limits",
     "stats",
     "settings",
     "_node",

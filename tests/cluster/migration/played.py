@@ -70,6 +70,7 @@ class Close(NamedTuple):
 class Relay(NamedTuple):
     client_id: str
     payloads: list[bytes]
+    user: str = ""
 
 
 class Direct(NamedTuple):
@@ -147,9 +148,9 @@ class PlayedNode(Far):
         """It has switched to a session that is not on node a, and began with that epoch."""
         self.control(client_id, controls.close(began))
 
-    def relays(self, client_id: str, *payloads: bytes) -> None:
+    def relays(self, client_id: str, *payloads: bytes, user: str = "") -> None:
         """What an older session had."""
-        self.control(client_id, controls.relay([entry(payload) for payload in payloads]))
+        self.control(client_id, controls.relay(user, [entry(payload) for payload in payloads]))
 
     def direct(
         self, client_id: str, epoch: int, *payloads: bytes, qos: int = 1, via: str = ""
@@ -337,7 +338,8 @@ def _control(client_id: str, body: bytes) -> Any:
         return Mark(client_id, *controls.read_mark(body))
     if body[:1] == controls.CLOSE:
         return Close(client_id, controls.read_close(body))
-    return Relay(client_id, [publish_of(row.body, 0.0).payload for row in controls.relayed(body)])
+    user, rows = controls.relayed(body)
+    return Relay(client_id, [publish_of(row.body, 0.0).payload for row in rows], user)
 
 
 def _special(special: Entry) -> Any:

@@ -5,11 +5,15 @@ nodes that do not know of that yet, until all have sent CLOSE.
 """
 
 from mhub.cluster import frames
+from mhub.cluster.migration import controls
 from mhub.cluster.migration.source import DOUBT, ENDED, IDLE, MERGING
 from mhub.core.channel_records import record_of
+from mhub.core.principal import Identity
+from mhub.core.session import Session
 from tests.cluster.migration.played import Case, Relay, entry, message_of
 from tests.cluster.migration.test_source import SourceCase
 from tests.cluster.migration.test_target import HELD, TargetCase
+from tests.core.rules import Rules
 from tests.helpers import packets as p
 
 
@@ -471,3 +475,86 @@ class StatesTests(Case):
         self.assertEqual((self.state(), session.queued()), (IDLE, 1))
         self.assertEqual((self.b.kinds(), self.c.kinds()), ([], []))
         self.assertEqual(self.b.sent(frames.PUBLISHES), [])
+
+
+class UserTests(TargetCase):
+    """During a split anybody may connect with a client id: late entries are for their user."""
+
+    def owner(self, user: str) -> Session:
+        self.client = self.connect()
+        self.present()
+        session = self.hub.sessions["s"]
+        session.principal = session.principal.identified(Identity(user, "test"))
+        return session
+
+    def test_those_of_another_user_are_dropped(self) -> None:
+        for durable in (False, True):
+            for user in ("mallory", ""):
+                with self.subTest(durable=durable, user=user):
+                    self.begin("bc", durable)
+                    self.owner(user)
+                    self.b.relays("s", b"1", b"2", user="alice")
+                    self.here.settle()
+                    self.assertEqual(self.client.payloads(), [])
+                    self.assertEqual(self.hub.stats.dropped_other_user, 2)
+                    self.assertEqual(self.hub.sessions["s"].queued(), 0)
+
+    def test_those_of_the_same_user_or_of_none_are_not(self) -> None:
+        self.begin("bc")
+        self.owner("alice")
+        self.b.relays("s", b"1", user="alice")
+        self.b.relays("s", b"2")
+        self.assertEqual(self.client.payloads(), [b"1", b"2"])
+
+    def test_whoever_passes_them_on_tells_whose_they_were(self) -> None:
+        self.begin("bc")
+        self.c.claims("s", 5000, False)
+        self.b.relays("s", b"1", user="alice")
+        self.assertEqual(self.c.records(), [Relay("s", [b"1"], "alice")])
+
+    def test_those_that_come_while_the_session_arrives(self) -> None:
+        self.arriving()
+        self.c.relays("s", b"2", user="alice")
+        self.b.entries("s", self.epoch(), entry(b"1"))
+        self.end()
+        self.assertTrue(self.present())
+        self.assertEqual(self.client.payloads(), [b"1"])
+
+    def test_an_older_session_at_this_node(self) -> None:
+        """Restored beside a newer one, or left by a client that has come back by another way."""
+        self.begin("bc")
+        old = self.sleeper()
+        old.principal = old.principal.identified(Identity("alice", "test"))
+        self.publish(b"1")
+        new = self.hub.new_session("s", old.limits)
+        new.principal = new.principal.identified(Identity("mallory", "test"))
+        new.expiry_s = 3600
+        self.here.node.migration.merging.fold(old, new)
+        self.here.settle()
+        self.assertEqual((new.queued(), self.hub.stats.dropped_other_user), (0, 1))
+
+    def test_what_came_by_a_shared_subscription_goes_to_others_of_the_group(self) -> None:
+        self.begin("bc")
+        self.owner("mallory")
+        member = self.connect("member")
+        member.next("CONNACK")
+        member.send(p.subscribe(1, ("$share/g/t", 1)))
+        self.here.settle()
+        member.take()
+        row = entry(b"1")
+        row.record.share = "$share/g/t"
+        self.b.control("s", controls.relay("alice", [row]))
+        self.here.settle()
+        self.assertEqual(member.payloads(), [b"1"])
+        self.assertEqual(self.client.payloads(), [])
+
+    def test_what_the_user_may_not_receive_any_more(self) -> None:
+        self.begin("bc")
+        self.owner("alice")
+        rules = Rules()
+        rules.denied = {("receive", "alice", "t")}
+        self.hub.authorize_with(rules)
+        self.b.relays("s", b"1", user="alice")
+        self.here.settle()
+        self.assertEqual(self.client.payloads(), [])
+        self.assertEqual(self.hub.stats.receive_denied, 1)

@@ -203,7 +203,7 @@ class CollectTests(CutsCase):
 
     def test_relayed_entries_in_between_do_not_matter(self) -> None:
         self.start(b"1")
-        self.peer("b").outgoing.put_control("s", controls.relay([]))
+        self.peer("b").outgoing.put_control("s", controls.relay("", []))
         self.publish(b"2")
         self.assertEqual(self.collect(self.segment("b", self.first)), [b"1", b"2"])
 

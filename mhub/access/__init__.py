@@ -1,0 +1,24 @@
+"""What a client may do: Casbin's policy, compiled to an index that decides in microseconds.
+
+rows          one row of a policy: parsed, checked, with a stable id             [compiled]
+policy        all rows together: what no single row shows; CSV files
+trie          patterns of rows by their levels, searched by a topic              [compiled]
+index         the decisions of the live broker (`mhub.core.authorization`)       [compiled]
+containment   whether all topics of a filter are allowed, and which one is not   [compiled]
+explain       why a decision is what it is
+quota         limits of users and roles: checked, merged (`mhub.core.quota`)
+diff          which topics flip between two policies, and for whom
+mosquitto_acl Mosquitto's acl_file and password_file, as rows and users
+casbin_model  the same policy in PyCasbin's own Enforcer: the truth that the tests hold us to
+entries       what the registry's entries say: users, roles, rules, bans
+directory     the registry as rows of a policy, kept up to date
+access        the one interface that reads and changes it: users, roles, rules, bans, over table
+              (the registry, and how it is changed); results is what it gives
+calls         its calls by name, for the control socket and the command line
+service       the index of a running broker, and what a change does to live connections
+direct        the same interface on a store, while no broker runs
+population    whom a comparison of two policies is about: `mhub policy diff`
+expectations  what a policy has to allow and deny: `mhub policy test`
+second_opinion  what PyCasbin says about a policy: `mhub policy check`
+policies/     model.conf, the default policy, examples
+"""

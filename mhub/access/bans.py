@@ -1,0 +1,75 @@
+"""Bans of users, client ids and addresses, and what the broker has locked out itself."""
+
+from mhub.access.entries import (
+    BAN,
+    LOCKOUT,
+    LOGIN,
+    Ban,
+    EntryError,
+    ban_key,
+    changed,
+    lockout_key,
+    split_key,
+)
+from mhub.access.results import BanPage, Changed
+from mhub.access.table import MOST, Table, checked, page_limit
+from mhub.operations.contract import BadArgument, NotThere
+
+
+class Bans:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def page(self, kind: str = "", after: str = "", limit: int = MOST) -> BanPage:
+        """Bans, and users and addresses that are locked out after failed logins."""
+        registry = self._table.registry
+        keys = [
+            key
+            for prefix in (BAN, LOCKOUT)
+            for key in registry.keys(prefix, after)
+            if not kind or split_key(key)[0] == kind
+        ]
+        page = [
+            self._table.ban_summary(entry)
+            for key in keys[: page_limit(limit)]
+            if (entry := registry.get(key)) is not None
+        ]
+        return BanPage(tuple(page), len(keys) - len(page), registry.revision)
+
+    async def add(
+        self,
+        kind: str,
+        value: str,
+        reason: str = "",
+        until: float = 0.0,
+        by: str = "",
+        expected: str = "",
+    ) -> Changed:
+        """`until`: seconds since 1970; 0: for ever.  A ban that is there is replaced."""
+        key = checked(lambda _: ban_key(kind, value), "")
+        entry = self._table.registry.get(key)
+        if expected:
+            self._table.check_version(entry, expected, key)
+        now = self._table.time_of_day()
+        if until and until <= now:
+            raise BadArgument("the ban would be over already")
+        values = {"reason": reason, "until": until, "by": by, "created_at": round(now, 3)}
+        try:
+            ban = changed(Ban(), key, values)
+        except EntryError as error:
+            raise BadArgument(str(error)) from None
+        return await self._table.put(key, ban, entry.hlc if entry is not None else 0)
+
+    async def remove(self, kind: str, value: str) -> Changed:
+        """A ban and a lock-out, whichever there is; LOGIN: a user at an address, `ADDRESS NAME`."""
+        keys = [checked(lambda _: lockout_key(kind, value), "")]
+        if kind != LOGIN:
+            keys.append(checked(lambda _: ban_key(kind, value), ""))
+        found = [entry for each in keys if (entry := self._table.registry.get(each)) is not None]
+        if not found:
+            raise NotThere(
+                f'there is no ban of the {kind} "{value}"'
+                + self._table.meant(value, f"{BAN}{kind}/")
+            )
+        seen = {entry.key: entry.hlc for entry in found}
+        return await self._table.change({entry.key: None for entry in found}, seen)

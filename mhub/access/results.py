@@ -1,0 +1,142 @@
+"""What the access interface gives back: frozen, without secrets, ready to be made JSON.
+
+`version` is that of an entry: whoever changes it may say which version he has seen, and is refused
+if that is not the one that is there.  `revision` is that of all entries together.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from mhub.access.explain import Explanation
+from mhub.access.quota import Value
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What a change has come to; the change is durable."""
+
+    revision: str
+    version: str = ""  # of the entry; "": there are several, or none any more
+
+
+@dataclass(frozen=True)
+class UserSummary:
+    name: str
+    roles: tuple[str, ...]
+    tenant: str
+    attributes: Mapping[str, str]
+    locked: bool
+    limits: Mapping[str, Value]
+    note: str
+    created_at: float
+    has_password: bool  # for CONNECT
+    has_scram: bool  # for AUTH
+    version: str
+
+
+@dataclass(frozen=True)
+class UsersImported:
+    """Users with the hashes that they had elsewhere; the change is durable."""
+
+    revision: str
+    added: tuple[str, ...]
+    there: tuple[str, ...]  # those that were there already, and stay as they are
+
+
+@dataclass(frozen=True)
+class UserPage:
+    users: tuple[UserSummary, ...]  # by name
+    left: int  # how many more are wanted and come behind these
+    revision: str
+
+
+@dataclass(frozen=True)
+class RuleSummary:
+    id: str
+    row: tuple[str, ...]
+    place: str  # the entry that it stands in: a rule, or a user or a role for what they are given
+    note: str
+    version: str
+
+
+@dataclass(frozen=True)
+class RulePage:
+    rules: tuple[RuleSummary, ...]  # by place
+    left: int
+    revision: str
+
+
+@dataclass(frozen=True)
+class BanSummary:
+    key: str  # where it stands in the registry
+    what: str  # "ban", or "lockout" for one that the broker made after failed logins
+    kind: str  # "user", "client", "address"
+    value: str
+    reason: str
+    until: float  # seconds since 1970; 0: for ever
+    by: str
+    created_at: float
+    version: str
+
+
+@dataclass(frozen=True)
+class BanPage:
+    bans: tuple[BanSummary, ...]
+    left: int
+    revision: str
+
+
+@dataclass(frozen=True)
+class UserDetail:
+    user: UserSummary
+    all_roles: tuple[str, ...]  # with those that its roles inherit from, and those of rules
+    rules: tuple[RuleSummary, ...]  # that name it
+    bans: tuple[BanSummary, ...]  # of its name
+    revision: str
+
+
+@dataclass(frozen=True)
+class RoleSummary:
+    name: str
+    parents: tuple[str, ...]
+    limits: Mapping[str, Value]
+    note: str
+    rules: int
+    version: str  # "": it has no entry of its own, rules name it
+
+
+@dataclass(frozen=True)
+class RoleList:
+    roles: tuple[RoleSummary, ...]  # by name
+    revision: str
+
+
+@dataclass(frozen=True)
+class RoleDetail:
+    role: RoleSummary
+    all_parents: tuple[str, ...]
+    users: tuple[str, ...]  # the first of those that were given it
+    user_count: int
+    rules: tuple[RuleSummary, ...]  # that name it
+    revision: str
+
+
+@dataclass(frozen=True)
+class RulesChanged:
+    revision: str
+    added: tuple[RuleSummary, ...]
+    removed: tuple[RuleSummary, ...]
+    unchanged: int  # rows that were there already
+
+
+@dataclass(frozen=True)
+class Deleted:
+    revision: str
+    rules: int  # that went with it
+    users: int = 0  # that had it, of a role
+
+
+@dataclass(frozen=True)
+class Explained:
+    explanation: Explanation
+    notes: tuple[str, ...]  # what keeps the client out beside the rules

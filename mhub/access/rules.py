@@ -1,0 +1,136 @@
+"""Rules of the registry: rows of a policy, each with an id that its fields make."""
+
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from typing import Final
+
+from mhub.access.entries import ROLE, RULE, USER, EntryError, Rule, changed, write
+from mhub.access.results import RulePage, RulesChanged, RuleSummary
+from mhub.access.rows import Row, RowError, parse_row
+from mhub.access.table import MOST, Table, page_limit
+from mhub.operations.contract import BadArgument, NotThere, OperationError
+
+DEFAULT_POLICY: Final = "setting/default-policy"
+"""There as soon as the registry has had rules: the default policy never comes again."""
+
+
+class Rules:
+    def __init__(self, table: Table) -> None:
+        self._table = table
+
+    def page(
+        self,
+        subject: str = "",
+        topic: str = "",
+        all_rows: bool = False,
+        after: str = "",
+        limit: int = MOST,
+    ) -> RulePage:
+        """Rules by their ids; with `all_rows`, also what users and roles are given by entries.
+
+        `topic`: as the rules write it, or a pattern with * and ?.
+        """
+        found = [
+            row
+            for row in self._rows(all_rows, after)
+            if (not subject or subject in row.fields[1:3])
+            and (not topic or (row.kind == "p" and _fits(row.pattern, topic)))
+        ]
+        end = page_limit(limit)
+        while end < len(found) and found[end].place == found[end - 1].place:
+            end += 1  # the next page comes behind a place
+        page = tuple(self._table.rule_summary(row.place, row) for row in found[:end])
+        return RulePage(page, max(0, len(found) - end), self._table.registry.revision)
+
+    def _rows(self, all_rows: bool, after: str) -> Iterator[Row]:
+        """Rows by the keys of their entries, behind one."""
+        registry, directory = self._table.registry, self._table.directory
+        for prefix in (ROLE, RULE, USER) if all_rows else (RULE,):
+            for key in registry.keys(prefix, after):
+                yield from directory.rows_of(key)
+
+    async def change(
+        self,
+        add: Sequence[Sequence[str]] = (),
+        remove: Sequence[str] = (),
+        replace_all: bool = False,
+        note: str = "",
+        places: Sequence[str] = (),
+        expected: str = "",
+    ) -> RulesChanged:
+        """Rows to add, ids to remove; `replace_all`: all rules that are not added go.
+
+        `places` is where the rows come from, for errors.  `expected` is a revision.
+        """
+        registry = self._table.registry
+        if expected and expected != registry.revision:
+            raise OperationError(
+                f"the registry is at the revision {registry.revision}, and not at {expected}: look"
+                " at it again"
+            )
+        values: dict[str, str | None] = {}
+        removed = [self._rule(row_id).place for row_id in remove]
+        rows = [
+            _row(fields, str(places[index]) if index < len(places) else f"row {index + 1}")
+            for index, fields in enumerate(add)
+        ]
+        kept = {RULE + row.id for row in rows}
+        if replace_all:
+            removed += [key for key in self._table.directory.rules if key not in kept]
+        for key in removed:
+            values[key] = None
+        before = {
+            key: self._table.rule_summary(key, row)
+            for key in removed
+            for row in self._table.directory.rows_of(key)
+        }
+        unchanged = 0
+        new: dict[str, Row] = {}
+        for row in rows:
+            key = RULE + row.id
+            there = self._table.directory.row(row.id)
+            if key in new or (there is not None and there.place not in values):
+                unchanged += 1
+                continue
+            new[key] = row
+            try:
+                values[key] = write(changed(Rule(row.fields), key, {"note": note}))
+            except EntryError as error:
+                raise BadArgument(str(error)) from None
+        try:
+            if any(row.kind == "g" for row in new.values()):
+                self._table.check_links(new.values(), set(values))
+        except RowError as error:
+            raise BadArgument(str(error)) from None
+        if not values:
+            return RulesChanged(registry.revision, (), (), unchanged)
+        if registry.get(DEFAULT_POLICY) is None:
+            values[DEFAULT_POLICY] = "{}"
+        done = await self._table.change(values, {})
+        return RulesChanged(
+            done.revision,
+            tuple(self._table.rule_summary(key, row) for key, row in new.items()),
+            tuple(rule for key, rule in before.items() if key not in new),
+            unchanged,
+        )
+
+    def _rule(self, row_id: str) -> RuleSummary:
+        key = row_id if row_id.startswith(RULE) else RULE + row_id
+        for row in self._table.directory.rows_of(key):
+            return self._table.rule_summary(key, row)
+        if self._table.registry.get(key) is not None:  # one that cannot be read can be removed
+            return RuleSummary(row_id, (), key, "", "")
+        raise NotThere(f'there is no rule "{row_id}"' + self._table.meant(row_id, RULE))
+
+
+def _fits(text: str, wanted: str) -> bool:
+    return text == wanted or fnmatchcase(text, wanted)
+
+
+def _row(fields: Sequence[str], place: str) -> Row:
+    if not isinstance(fields, list) or not all(isinstance(each, str) for each in fields):
+        raise BadArgument(f"{place}: expected a list of texts")
+    try:
+        return parse_row(list(fields), place)
+    except RowError as error:
+        raise BadArgument(str(error)) from None

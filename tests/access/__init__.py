@@ -1,0 +1,1 @@
+"""mhub.access: what a client may do, and why."""
