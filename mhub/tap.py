@@ -154,7 +154,6 @@ class Broker(MultiService):
             settings.access,
             self.hub,
             reactor,
-            time.monotonic,
             self.settle,
             only_registry(settings.auth),
         )

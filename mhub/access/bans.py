@@ -22,14 +22,19 @@ class Bans:
 
     def page(self, kind: str = "", after: str = "", limit: int = MOST) -> BanPage:
         """Bans, and users and addresses that are locked out after failed logins."""
-        found = [
-            self._table.ban_summary(entry)
+        registry = self._table.registry
+        keys = [
+            key
             for prefix in (BAN, LOCKOUT)
-            for entry in self._table.registry.items(prefix)
-            if entry.key > after and (not kind or split_key(entry.key)[0] == kind)
+            for key in registry.keys(prefix, after)
+            if not kind or split_key(key)[0] == kind
         ]
-        page = found[: page_limit(limit)]
-        return BanPage(tuple(page), len(found) - len(page), self._table.registry.revision)
+        page = [
+            self._table.ban_summary(entry)
+            for key in keys[: page_limit(limit)]
+            if (entry := registry.get(key)) is not None
+        ]
+        return BanPage(tuple(page), len(keys) - len(page), registry.revision)
 
     async def add(
         self,

@@ -118,7 +118,7 @@ class OfflineHub:
         restore(self.hub, registry_of(contents), lambda _: self._settings.limits)
         wanted = self._settings.access
         if wanted is not None and wanted.enabled and wanted.policy == REGISTRY:
-            seed(self.hub.registry, time.monotonic())
+            seed(self.hub.registry)
         self.access = Access(
             self.hub.registry,
             OfflineRights(self._settings, self.hub.registry),

@@ -12,9 +12,10 @@ followers are told of a row when its first entry comes and when its last one goe
 cannot be read stands for nothing, so that it gives no rights, and is reported.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
+from typing import TypeVar
 
 from mhub.access.entries import ROLE, RULE, USER, EntryError, Role, Rule, User, read
 from mhub.access.rows import (
@@ -28,6 +29,8 @@ from mhub.access.rows import (
     user_subject,
 )
 from mhub.core.registry import Registry
+
+K = TypeVar("K")
 
 
 @dataclass
@@ -59,6 +62,8 @@ class Directory:
         self._by_id: dict[str, list[Row]] = {}
         # What users are given, by role and tenant: there may be very many users, and few roles.
         self._given: dict[tuple[str, str], dict[str, Row]] = {}
+        self._about: dict[str, dict[str, Row]] = {}  # rules by subject, those that give by both
+        self._links: dict[str, tuple[Row, ...]] = {}  # what gives, of roles and rules, by key
         self._take([entry.key for entry in registry.items("")])
         registry.watchers.append(self._on_change)
 
@@ -78,22 +83,30 @@ class Directory:
 
     def role_names(self) -> set[str]:
         """Those that there are: they have an entry, or a rule names them."""
-        named = (row for key in self.rules for row in self.rows_of(key))
-        return {*self.roles, *_roles_in(named), *_roles_in(self.extra)}
+        subjects = {*self._about, *(each for row in self.extra for each in _subjects(row))}
+        return {*self.roles, *(name_in(each) for each in subjects if each.startswith("role:"))}
+
+    def about(self, subject: str) -> list[Row]:
+        """The rules that name a user or a role, by their keys."""
+        found = self._about.get(subject, {})
+        return [found[key] for key in sorted(found)]
+
+    def users_with(self, role: str) -> list[str]:
+        """The users that were given a role by their entries, sorted."""
+        subject = role_subject(role)
+        return sorted(
+            key[len(USER) :]
+            for (given, _), by_key in self._given.items()
+            if given == subject
+            for key in by_key
+        )
 
     def links(self, without: Container[str] = ()) -> list[Row]:
         """All rows that give a role, but for those of some keys; of all users with a role, one.
 
         Of users, `without` is one at most.
         """
-        keys = [*self.rules, *(ROLE + name for name in self.roles)]
-        found = [
-            row
-            for key in keys
-            if key not in without
-            for row in self.rows_of(key)
-            if row.kind == "g"
-        ]
+        found = [row for key, rows in self._links.items() if key not in without for row in rows]
         for by_key in self._given.values():
             found += [row for key, row in islice(by_key.items(), 2) if key not in without][:1]
         return [*found, *(row for row in self.extra if row.kind == "g")]
@@ -120,8 +133,7 @@ class Directory:
                 if row.id not in touched:
                     touched.add(row.id)
                     before[row.id] = row
-                if key.startswith(USER):
-                    del self._given[row.role, row.tenant][key]
+                self._forget(key, row)
                 found = self._by_id[row.id]
                 found.remove(row)
                 if not found:
@@ -132,8 +144,7 @@ class Directory:
                     if row.id in self._by_id:
                         before[row.id] = row
                 self._by_id.setdefault(row.id, []).append(row)
-                if key.startswith(USER):
-                    self._given.setdefault((row.role, row.tenant), {})[key] = row
+                self._note(key, row)
         for row_id in touched:
             now = self._by_id.get(row_id)
             if now and row_id not in before:
@@ -141,6 +152,26 @@ class Directory:
             elif not now and row_id in before:
                 delta.removed.append(row_id)
         return delta
+
+    def _note(self, key: str, row: Row) -> None:
+        """Where to find a row again."""
+        if key.startswith(USER):
+            self._given.setdefault((row.role, row.tenant), {})[key] = row
+            return
+        if row.kind == "g":
+            self._links[key] = (*self._links.get(key, ()), row)
+        if key.startswith(RULE):
+            for subject in _subjects(row):
+                self._about.setdefault(subject, {})[key] = row
+
+    def _forget(self, key: str, row: Row) -> None:
+        if key.startswith(USER):
+            _remove(self._given, (row.role, row.tenant), key)
+            return
+        self._links.pop(key, None)
+        if key.startswith(RULE):
+            for subject in _subjects(row):
+                _remove(self._about, subject, key)
 
     def _read(self, key: str) -> tuple[Row, ...]:
         entry = self._registry.get(key)
@@ -192,8 +223,13 @@ def name_in(subject: str) -> str:
     return unquote(subject[subject.index(":") + 1 :])
 
 
-def _roles_in(rows: Iterable[Row]) -> Iterator[str]:
-    for row in rows:
-        for text in row.fields[1:3] if row.kind == "g" else row.fields[1:2]:
-            if text.startswith("role:"):
-                yield name_in(text)
+def _subjects(row: Row) -> tuple[str, ...]:
+    """Who a row is about."""
+    return (row.subject, row.role) if row.kind == "g" else (row.subject,)
+
+
+def _remove(found: dict[K, dict[str, Row]], name: K, key: str) -> None:
+    by_key = found[name]
+    del by_key[key]
+    if not by_key:
+        del found[name]

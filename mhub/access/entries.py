@@ -204,6 +204,11 @@ class Lockout:
 
 Record = TypeVar("Record", User, Role, Rule, Ban, Lockout)
 
+_READERS: Final[dict[Any, dict[str, Callable[[object], Any]]]] = {
+    cls: {each.name: each.metadata["read"] for each in fields(cls)}
+    for cls in (User, Role, Rule, Ban, Lockout)
+}
+
 
 def read(cls: type[Record], key: str, text: str) -> Record:
     """The entry of a key.  Raises EntryError."""
@@ -213,26 +218,34 @@ def read(cls: type[Record], key: str, text: str) -> Record:
         values = None
     if not isinstance(values, dict):
         raise EntryError(f"{key}: expected a JSON object")
-    known = {each.name: values[each.name] for each in fields(cls) if each.name in values}
-    return changed(cls(), key, known)
+    # What is empty is the default; there may be 100,000 users, and most have little.
+    given = {name: values[name] for name in _READERS[cls] if values.get(name)}
+    return cls(**_checked(key, _READERS[cls], given))
 
 
 def changed(record: Record, key: str, values: Mapping[str, object]) -> Record:
     """The same entry with other values.  Raises EntryError for a field that is wrong or unknown."""
-    readers = {each.name: each.metadata["read"] for each in fields(record)}
-    checked = {}
-    for name, value in values.items():
+    readers = _READERS[type(record)]
+    for name in values:
         if name not in readers:
             near = nearest(name, readers)
             hint = f'did you mean "{near}"?' if near else "expected one of " + ", ".join(readers)
             raise EntryError(f'{key}: there is no "{name}"; {hint}')
+    return replace(record, **_checked(key, readers, values))
+
+
+def _checked(
+    key: str, readers: Mapping[str, Callable[[object], Any]], values: Mapping[str, object]
+) -> dict[str, Any]:
+    checked = {}
+    for name, value in values.items():
         try:
             checked[name] = readers[name](value)
         except LimitsError as error:  # which names the field
             raise EntryError(f"{key}: {error}") from None
         except ValueError as error:
             raise EntryError(f"{key}: {name}: {error}") from None
-    return replace(record, **checked)
+    return checked
 
 
 def write(record: User | Role | Rule | Ban | Lockout) -> str:
@@ -250,8 +263,8 @@ def ban_key(kind: str, value: str) -> str:
         raise ValueError(f"the {kind} is empty")
     if kind == "address":
         value = address(value)
-    elif kind == "user":
-        value = user_name(value)
+    # Users and client ids as they are shown: they are compared letter by letter, and those that
+    # another source knows need not be in the form that the registry has.
     return f"{BAN}{kind}/{value}"
 
 

@@ -34,21 +34,16 @@ class Roles:
 
     def all(self) -> RoleList:
         """All that there are, with those that only rules name."""
-        counts: dict[str, int] = {}
-        for key in self._table.directory.rules:
-            for row in self._table.directory.rows_of(key):
-                counts[row.fields[1]] = counts.get(row.fields[1], 0) + 1
         names = sorted({*self._table.directory.role_names(), *EVERYBODY})
-        found = tuple(self._role_summary(name, counts.get(role_subject(name), 0)) for name in names)
+        found = tuple(self._role_summary(name) for name in names)
         return RoleList(found, self._table.registry.revision)
 
     def show(self, name: str) -> RoleDetail:
         name = self._role(name)
         rules = self._table.rules_about(role_subject(name))
-        users = self._table.users_with(name)
-        own = sum(1 for rule in rules if rule.row[1] == role_subject(name))
+        users = self._table.directory.users_with(name)
         return RoleDetail(
-            role=self._role_summary(name, own),
+            role=self._role_summary(name),
             all_parents=tuple(each for each in self._table.inherited([name]) if each != name),
             users=tuple(users[:SHOWN]),
             user_count=len(users),
@@ -82,7 +77,7 @@ class Roles:
         self._table.check_version(entry, expected, key)
         seen: dict[str, int] = {} if entry is None else {key: entry.hlc}
         values: dict[str, str | None] = {} if entry is None else {key: None}
-        users = self._table.users_with(name)
+        users = self._table.directory.users_with(name)
         heirs = [
             other for other, role in self._table.directory.roles.items() if name in role.parents
         ]
@@ -135,9 +130,11 @@ class Roles:
             raise BadArgument(str(error)) from None
         return role
 
-    def _role_summary(self, name: str, rules: int) -> RoleSummary:
+    def _role_summary(self, name: str) -> RoleSummary:
         role = self._table.directory.roles.get(name, Role())
         version = version_of(self._table.registry.get(ROLE + name))
+        subject = role_subject(name)
+        rules = sum(row.subject == subject for row in self._table.directory.about(subject))
         return RoleSummary(name, role.parents, role.limits, role.note, rules, version)
 
 

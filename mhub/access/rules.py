@@ -1,10 +1,10 @@
 """Rules of the registry: rows of a policy, each with an id that its fields make."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Final
 
-from mhub.access.entries import RULE, EntryError, Rule, changed, write
+from mhub.access.entries import ROLE, RULE, USER, EntryError, Rule, changed, write
 from mhub.access.results import RulePage, RulesChanged, RuleSummary
 from mhub.access.rows import Row, RowError, parse_row
 from mhub.access.table import MOST, Table, page_limit
@@ -31,16 +31,23 @@ class Rules:
         `topic`: as the rules write it, or a pattern with * and ?.
         """
         found = [
-            rule
-            for rule in self._table.all_rules(all_rows)
-            if rule.place > after
-            and (not subject or subject in rule.row[1:3])
-            and (not topic or (rule.row[0] == "p" and _fits(rule.row[4], topic)))
+            row
+            for row in self._rows(all_rows, after)
+            if (not subject or subject in row.fields[1:3])
+            and (not topic or (row.kind == "p" and _fits(row.pattern, topic)))
         ]
         end = page_limit(limit)
         while end < len(found) and found[end].place == found[end - 1].place:
             end += 1  # the next page comes behind a place
-        return RulePage(tuple(found[:end]), max(0, len(found) - end), self._table.registry.revision)
+        page = tuple(self._table.rule_summary(row.place, row) for row in found[:end])
+        return RulePage(page, max(0, len(found) - end), self._table.registry.revision)
+
+    def _rows(self, all_rows: bool, after: str) -> Iterator[Row]:
+        """Rows by the keys of their entries, behind one."""
+        registry, directory = self._table.registry, self._table.directory
+        for prefix in (ROLE, RULE, USER) if all_rows else (RULE,):
+            for key in registry.keys(prefix, after):
+                yield from directory.rows_of(key)
 
     async def change(
         self,

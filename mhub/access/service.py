@@ -38,6 +38,9 @@ from mhub.wire import reasons
 LOOK_S: Final = 1.0
 """How often the file is looked at."""
 
+OLDEST: Final = 1
+"""The version of what the default policy puts there."""
+
 LOCAL: Final = ("password", SCRAM)
 """What proves a user whose password the broker knows, in the words of Principal.method."""
 
@@ -55,7 +58,6 @@ class AccessService:
         settings: AccessSettings | None,
         hub: Hub,
         reactor: Any,
-        clock: Callable[[], float],
         settle: Callable[[], None],
         only_registry: bool,
     ) -> None:
@@ -66,7 +68,6 @@ class AccessService:
         self._log = logger("access")
         self._hub = hub
         self._reactor = reactor
-        self._clock = clock
         self._settle = settle
         self._only_registry = only_registry
         self._wanted = settings if settings is not None and settings.enabled else None
@@ -91,7 +92,7 @@ class AccessService:
         hub = self._hub
         wanted = self._wanted
         if wanted is not None and not self._file.path:
-            seed(hub.registry, self._clock())
+            seed(hub.registry)
         index = self._members
         rows = [row for row in self._rows.rows() if row.id not in self._file.rows]
         index.apply([*rows, *self._file.rows.values()], [])
@@ -140,8 +141,9 @@ class AccessService:
         )
         self._name_revision()
         had_limits = bool(self._role_limits)
-        if delta.everybody:
+        if any(row.kind == "g" for row in delta.added):
             self._warn_of_roles()
+        if delta.everybody:
             self._read_role_limits()
         # First of all: a will of somebody who is disconnected must not go by routes of before.
         if delta.everybody or delta.users:
@@ -331,12 +333,16 @@ def digest_of(row_ids: Iterable[str]) -> str:
     return sha256("".join(sorted(row_ids)).encode()).hexdigest()[:8]
 
 
-def seed(registry: Registry, now: float) -> bool:
-    """Put the default policy into a registry that never had rules; whether it did."""
+def seed(registry: Registry) -> bool:
+    """Put the default policy into a registry that never had rules; whether it did.
+
+    As something that is older than anything else: a node that finds its cluster later has then
+    brought nothing back that was removed there, and two new nodes have the same.
+    """
     if registry.get(DEFAULT_POLICY) is not None or registry.items(RULE):
         return False
-    values: dict[str, str | None] = {DEFAULT_POLICY: "{}"}
+    entries = [(DEFAULT_POLICY, OLDEST, "{}")]
     for row in default_rows():
-        values[RULE + row.id] = write(Rule(row.fields, "default policy"))
-    registry.change(values, now)
+        entries.append((RULE + row.id, OLDEST, write(Rule(row.fields, "default policy"))))
+    registry.take(entries)
     return True

@@ -10,8 +10,6 @@ from mhub.access.directory import Directory, name_in
 from mhub.access.entries import (
     EVERYBODY,
     LOCKOUT,
-    ROLE,
-    USER,
     Ban,
     EntryError,
     Lockout,
@@ -131,33 +129,13 @@ class Table:
     def given(self, subject: str) -> list[str]:
         """The roles that rules give to a user or a role."""
         return [
-            name_in(row.fields[2])
-            for key in self.directory.rules
-            for row in self.directory.rows_of(key)
-            if row.kind == "g" and row.fields[1] == subject
-        ]
-
-    def users_with(self, role: str) -> list[str]:
-        mark = f'"{role}"'
-        return [
-            entry.key[len(USER) :]
-            for entry in self.registry.items(USER)
-            if mark in entry.value and role in self.readable(User, entry).roles
-        ]
-
-    def all_rules(self, all_rows: bool) -> list[RuleSummary]:
-        keys = list(self.directory.rules)
-        if all_rows:
-            keys += [ROLE + name for name in self.directory.roles]
-            keys += [entry.key for entry in self.registry.items(USER)]
-        return [
-            self.rule_summary(key, row)
-            for key in sorted(keys)
-            for row in self.directory.rows_of(key)
+            name_in(row.role)
+            for row in self.directory.about(subject)
+            if row.kind == "g" and row.subject == subject
         ]
 
     def rules_about(self, subject: str) -> tuple[RuleSummary, ...]:
-        return tuple(rule for rule in self.all_rules(False) if subject in rule.row[1:3])
+        return tuple(self.rule_summary(row.place, row) for row in self.directory.about(subject))
 
     def rule_summary(self, key: str, row: Row) -> RuleSummary:
         entry = self.registry.get(key)

@@ -59,15 +59,18 @@ class Users:
 
     def page(self, match: str = "", role: str = "", after: str = "", limit: int = MOST) -> UserPage:
         """Those whose name fits a pattern with * and ?, and who were given the role."""
-        found = []
-        for entry in self._table.registry.items(USER):
-            name = entry.key[len(USER) :]
-            if name > after and (not match or fnmatchcase(name, match)):
-                user = self._table.readable(User, entry)
-                if not role or role in user.roles:
-                    found.append(_user_summary(name, user, entry))
-        page = found[: page_limit(limit)]
-        return UserPage(tuple(page), len(found) - len(page), self._table.registry.revision)
+        registry = self._table.registry
+        if role:
+            names = [name for name in self._table.directory.users_with(role) if name > after]
+        else:
+            names = [key[len(USER) :] for key in registry.keys(USER, USER + after)]
+        if match:
+            names = [name for name in names if fnmatchcase(name, match)]
+        page = []
+        for name in names[: page_limit(limit)]:
+            _, user, entry = self._user(name)
+            page.append(_user_summary(name, user, entry))
+        return UserPage(tuple(page), len(names) - len(page), registry.revision)
 
     def show(self, name: str) -> UserDetail:
         name, user, entry = self._user(name)
@@ -188,8 +191,10 @@ class Users:
         ]
 
     def _user(self, name: str) -> tuple[str, User, Entry]:
-        name = checked(user_name, name)
         entry = self._table.registry.get(USER + name)
+        if entry is None:
+            name = checked(user_name, name)
+            entry = self._table.registry.get(USER + name)
         if entry is None:
             raise NotThere(f'there is no user "{name}"' + self._table.meant(name, USER))
         return name, self._table.readable(User, entry), entry

@@ -21,6 +21,7 @@ sql              ... what is asked and what the answer means; sql_text, the para
 http             a web service that is asked about clients; http_client, its requests
 external         sources that ask a server: settings, and what a server may say about a user
 backend          the bounds around such a server: queue, time-out, circuit breaker
+fair_queue       a queue in which whoever sends much waits behind itself
 answer_cache     its answers, remembered for a moment
 facts            what is known of a client, by names, for queries, keys and requests
 grants           rules for one client alone, from the access lists of others

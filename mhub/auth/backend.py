@@ -1,8 +1,9 @@
 """What stands between clients that log in and a server that is asked about them.
 
 A server that is slow or gone must cost the broker nothing but the logins that need it.  So there
-are never more than `max_concurrent` questions under way and `max_waiting` behind them, each client
-has its answer after `timeout_s` at the latest, and a server that does not answer is left alone:
+are never more than `max_concurrent` questions under way and `max_waiting` behind them, in queues by
+the address of the client, so that whoever guesses passwords waits behind itself.  Each client has
+its answer after `timeout_s` at the latest, and a server that does not answer is left alone:
 
     CLOSED      questions are asked; `breaker_failures` failures in a row open the circuit
     OPEN        no question is asked: all fail at once, until `breaker_pause_s` have passed
@@ -24,13 +25,14 @@ The log tells of changes, never of clients: that the server does not answer, tha
 that the queue is full.  The numbers are in `Stats`.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar
 
 from twisted.internet.defer import Deferred, fail
 from twisted.python.failure import Failure
 
+from mhub.auth.fair_queue import FairQueue
+from mhub.auth.passwords import queue_of
 from mhub.core.stats import Stats
 from mhub.log import logger
 
@@ -60,8 +62,9 @@ class Bounds:
 
 
 class _Question(Generic[T]):
-    def __init__(self, ask: Callable[[], "Deferred[T]"]) -> None:
+    def __init__(self, ask: Callable[[], "Deferred[T]"], key: str) -> None:
         self.ask = ask
+        self.key = key  # of its queue
         self.answer: Deferred[T] = Deferred()
         self.asked: Deferred[T] | None = None  # the call, once it is under way
         self.timer: Any = None
@@ -83,7 +86,7 @@ class Backend:
         self._reactor = reactor
         self._clock = clock
         self._stats = stats
-        self._waiting: deque[_Question[Any]] = deque()
+        self._waiting: FairQueue[_Question[Any]] = FairQueue()
         self._running: set[_Question[Any]] = set()
         self._failures = 0  # in a row
         self._opened_at = 0.0
@@ -101,13 +104,14 @@ class Backend:
     def waiting(self) -> int:
         return len(self._waiting)
 
-    def ask(self, ask: Callable[[], "Deferred[T]"]) -> "Deferred[T]":
+    def ask(self, ask: Callable[[], "Deferred[T]"], address: str = "") -> "Deferred[T]":
         """What `ask()` comes to; fails with Unavailable.  `ask` is called now, later, or never.
 
+        `address` is where the client is; those of one address wait in one queue.
         The Deferred of `ask()` is cancelled when it takes too long, and counts as under way until
         it fires: one that cannot be cut keeps its place among `max_concurrent`.
         """
-        question: _Question[T] = _Question(ask)
+        question: _Question[T] = _Question(ask, queue_of(address))
         question.answer = Deferred(lambda _: self._abandon(question))
         refusal = self._refusal(question)
         if refusal:
@@ -117,16 +121,15 @@ class Backend:
         if self._has_room():
             self._begin(question)
         else:
-            self._waiting.append(question)
+            self._waiting.put(question.key, question)
         return question.answer
 
     def stop(self) -> None:
         """Nobody is asked any more; what is under way is cut."""
         self._is_stopped = True
-        for question in [*self._waiting, *self._running]:
+        for question in [*self._waiting.clear(), *self._running]:
             self._forget_timer(question)
             self._end(question, Unavailable(f"{self.name} is being stopped"))
-        self._waiting.clear()
         for question in list(self._running):
             if question.asked is not None:
                 question.asked.cancel()
@@ -155,7 +158,13 @@ class Backend:
                 name=self.name,
                 count=len(self._waiting),
             )
-        return f"too many clients wait for {self.name}"
+        text = f"too many clients wait for {self.name}"
+        other = self._waiting.give_way(question.key)
+        if other is None:
+            return text
+        self._forget_timer(other)
+        self._reject(other, text)
+        return ""
 
     def _reject(self, question: _Question[Any], text: str) -> None:
         self._stats.auth_backend_rejected += 1
@@ -196,7 +205,7 @@ class Backend:
         self._stats.auth_backend_timeouts += 1
         within = f"within {self._bounds.timeout_s:g} s"
         if question.asked is None:
-            self._waiting.remove(question)
+            self._waiting.remove(question.key, question)
             self._end(question, Unavailable(f"{self.name}: no turn {within}"))
             self._drain()
             return
@@ -213,9 +222,8 @@ class Backend:
     def _abandon(self, question: _Question[Any]) -> None:
         """The client has gone; its Deferred fails with CancelledError by itself."""
         question.is_over = True
-        if question.asked is None and question in self._waiting:
+        if self._waiting.remove(question.key, question):
             self._forget_timer(question)
-            self._waiting.remove(question)
             self._drain()
 
     def _finish(self, question: _Question[Any]) -> None:
@@ -241,7 +249,7 @@ class Backend:
             return
         self._is_draining = True
         while self._waiting and self._has_room():
-            self._begin(self._waiting.popleft())
+            self._begin(self._waiting.pop())
         self._is_draining = False
         if self._is_full and not self._waiting:
             self._is_full = False
@@ -273,8 +281,7 @@ class Backend:
             text=text,
             pause_s=self._bounds.breaker_pause_s,
         )
-        waiting, self._waiting = self._waiting, deque()
-        for question in waiting:
+        for question in self._waiting.clear():
             self._forget_timer(question)
             self._reject(question, f"{self.name} does not answer")
 

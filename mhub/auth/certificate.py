@@ -6,12 +6,11 @@ Or the proxy in front has, and says so by the PROXY protocol: then only the comm
 from dataclasses import dataclass
 from typing import Final
 
-from mhub.auth.contract import Answer, Context, is_plain, no, not_mine, yes
+from mhub.auth.contract import Answer, Context, not_mine, yes
 from mhub.config.kinds import Choice
 from mhub.config.schema import setting
 from mhub.core.authentication import Claim
 from mhub.core.principal import CERTIFICATE, Certificate, Identity
-from mhub.wire import reasons
 
 ALTERNATIVES: Final = ("dns", "uri", "email")
 
@@ -44,8 +43,6 @@ class CertificateSource:
             names = [name for name in names if name == claim.username]
         if not names:
             return not_mine()
-        if not is_plain(names[0]):
-            return no("control characters in the name of the certificate", reasons.NOT_AUTHORIZED)
         return yes(Identity(names[0], CERTIFICATE))
 
     def _names(self, certificate: Certificate) -> list[str]:

@@ -19,9 +19,9 @@ What cannot be understood is refused (`cannot_tell`), not left out: it could be 
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from twisted.internet.defer import Deferred
 
@@ -36,6 +36,8 @@ from mhub.config.kinds import Choice, Integer, Seconds, Text
 from mhub.config.schema import ListOf, setting
 from mhub.core.authentication import Claim
 from mhub.core.principal import Identity
+
+T = TypeVar("T")
 
 KNOWN: Final = (
     *("password_hash", "user", "roles", "tenant", "superuser", "is_superuser"),
@@ -167,6 +169,10 @@ class ExternalSource:
     def name_of(self, claim: Claim) -> str:
         """Who the client says that it is, for this source."""
         return entry_name(claim, self.settings.identify_by)
+
+    def ask(self, claim: Claim, ask: Callable[[], "Deferred[T]"]) -> "Deferred[T]":
+        """Put a question to the server, within the bounds."""
+        return self.backend.ask(ask, claim.principal.address)
 
     async def verify(self, claim: Claim, found: Mapping[str, Any]) -> Answer:
         """Whether the password is the one whose hash was found."""

@@ -24,7 +24,7 @@ While a lock-out lasts, a failed and a successful login have the same answer, an
 whoever is locked out learns nothing, and a device with an old password that goes on trying does
 not lock out the address that it has in common with others.
 
-Who was proved by the transport, with a certificate, has no password to guess and is not locked out.
+Who was proved by a certificate has no password to guess, and is not locked out.
 
 Times in the registry are seconds since 1970 (`wall`).
 """

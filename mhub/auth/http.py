@@ -222,8 +222,8 @@ class HttpSource(ExternalSource):
     async def judge(self, claim: Claim) -> Answer:
         facts = facts_of(claim, self._needs)
         sent = {name: template.fill(facts) for name, template in self._fields}
-        status, body = await self.backend.ask(
-            lambda: Deferred.fromCoroutine(self._request(self._url, sent, facts))
+        status, body = await self.ask(
+            claim, lambda: Deferred.fromCoroutine(self._request(self._url, sent, facts))
         )
         if status in self._http.ignore_status:
             return not_mine()
@@ -235,8 +235,8 @@ class HttpSource(ExternalSource):
         if found.get("denied") is not None:
             return no(f"{self.backend.name} denies: {plain(str(found['denied']))}")
         if self._superuser_url.text or self._http.acl_topics:
-            found |= await self.backend.ask(
-                lambda: Deferred.fromCoroutine(self._rights(facts, found))
+            found |= await self.ask(
+                claim, lambda: Deferred.fromCoroutine(self._rights(facts, found))
             )
         return self.accept(claim, found, others=False)
 

@@ -11,7 +11,6 @@ A Deferred that is cancelled while it waits leaves its queue.
 
 import os
 import threading
-from collections import deque
 from collections.abc import Callable
 from ipaddress import IPv6Network
 from queue import SimpleQueue
@@ -21,6 +20,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mhub.auth import hashes
+from mhub.auth.fair_queue import FairQueue
 from mhub.auth.hashes import Costs
 from mhub.auth.users import ITERATIONS, make_verifier
 
@@ -111,9 +111,12 @@ class Passwords:
         self._idle = threads
         self._max_queued = max_queued
         self._counts = counts
-        self._queues: dict[str, deque[_Job]] = {}  # in the order in which they are served
-        self.waiting = 0
+        self._queue: FairQueue[_Job] = FairQueue()
         self._stopped = False
+
+    @property
+    def waiting(self) -> int:
+        return len(self._queue)
 
     def verify(self, text: str, password: bytes, address: str = "") -> Deferred[bool]:
         """Whether a hash is that of a password.  Fails with Busy or HashError.
@@ -137,9 +140,8 @@ class Passwords:
 
     def stop(self) -> None:
         self._stopped = True
-        for queue in list(self._queues.values()):
-            for job in list(queue):
-                job.deferred.cancel()
+        for job in self._queue.clear():
+            job.deferred.cancel()
         self._workers.stop()
 
     def _matches(self, text: str, password: bytes) -> bool:
@@ -155,40 +157,21 @@ class Passwords:
         if self._idle:
             self._run(job)
             return deferred
-        if self.waiting >= self._max_queued and not self._make_room(job.key):
-            self._refuse(job)
-            return deferred
-        self._queues.setdefault(job.key, deque()).append(job)
-        self.waiting += 1
+        if self.waiting >= self._max_queued:
+            other = self._queue.give_way(job.key)
+            self._refuse(job if other is None else other)
+            if other is None:
+                return deferred
+        self._queue.put(job.key, job)
         return deferred
-
-    def _make_room(self, key: str) -> bool:
-        """Take the last place of the longest queue, for one that is shorter."""
-        longest = max(self._queues, key=lambda each: len(self._queues[each]))
-        own = self._queues.get(key)
-        if len(self._queues[longest]) <= (len(own) if own is not None else 0) + 1:
-            return False
-        job = self._queues[longest][-1]
-        self._remove(job)
-        self._refuse(job)
-        return True
 
     def _refuse(self, job: _Job) -> None:
         self._counts.passwords_refused += 1
         text = "too many passwords are waiting to be checked"
         job.deferred.errback(Failure(Busy(text)))  # type: ignore[no-untyped-call]
 
-    def _remove(self, job: _Job) -> None:
-        queue = self._queues[job.key]
-        queue.remove(job)
-        self.waiting -= 1
-        if not queue:
-            del self._queues[job.key]
-
     def _cancelled(self, job: _Job) -> None:
-        queue = self._queues.get(job.key)
-        if queue is not None and job in queue:
-            self._remove(job)
+        self._queue.remove(job.key, job)
 
     def _run(self, job: _Job) -> None:
         self._idle -= 1
@@ -198,14 +181,8 @@ class Passwords:
 
     def _done(self, job: _Job, result: Any) -> None:
         self._idle += 1
-        if self._queues:
-            key = next(iter(self._queues))
-            queue = self._queues.pop(key)
-            following = queue.popleft()
-            self.waiting -= 1
-            if queue:
-                self._queues[key] = queue  # behind all others
-            self._run(following)
+        if self._queue:
+            self._run(self._queue.pop())
         if not job.deferred.called:
             job.deferred.callback(result)
 

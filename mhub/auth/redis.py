@@ -133,17 +133,17 @@ class RedisSource(ExternalSource):
 
     async def judge(self, claim: Claim) -> Answer:
         if self._layout == "hash":
-            found = await self._ask(self._hash, claim)
+            found = await self._ask(claim, self._hash, claim)
             return await self.verify(claim, found) if found else not_mine()
         name = self.name_of(claim)
-        password = await self._ask(self._get, name)
+        password = await self._ask(claim, self._get, name)
         answer = await self.verify(claim, {"password_hash": password})
         if answer.identity is None:
             return answer
-        return self.accept(claim, await self._ask(self._rights, name), others=False)
+        return self.accept(claim, await self._ask(claim, self._rights, name), others=False)
 
-    async def _ask(self, look_up: Any, *arguments: Any) -> Any:
-        return await self.backend.ask(lambda: Deferred.fromCoroutine(look_up(*arguments)))
+    async def _ask(self, claim: Claim, look_up: Any, *arguments: Any) -> Any:
+        return await self.ask(claim, lambda: Deferred.fromCoroutine(look_up(*arguments)))
 
     async def _hash(self, claim: Claim) -> dict[str, Any]:
         key = self._user_key.fill(facts_of(claim, self._user_key.names))

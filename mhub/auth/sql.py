@@ -155,17 +155,17 @@ class SqlSource(ExternalSource):
     async def judge(self, claim: Claim) -> Answer:
         query = self._queries.user
         facts: dict[str, Any] = facts_of(claim, (*self.facts, *query.names))
-        found = await self._ask(lambda cursor: _user(cursor, query, facts))
+        found = await self._ask(claim, lambda cursor: _user(cursor, query, facts))
         if found is None:
             return not_mine()
         answer = self.accept(claim, found) if self._by_query else await self.verify(claim, found)
         queries = self._queries
         if answer.identity is None or (queries.superuser is None and queries.acl is None):
             return answer
-        rights = await self._ask(lambda cursor: _rights(cursor, queries, facts))
+        rights = await self._ask(claim, lambda cursor: _rights(cursor, queries, facts))
         return self.accept(claim, _joined(found, rights))
 
-    async def _ask(self, work: Any) -> Any:
+    async def _ask(self, claim: Claim, work: Any) -> Any:
         """What `work` comes to with a cursor, in a thread."""
         refuses = self._pool.dbapi.DataError
 
@@ -178,7 +178,7 @@ class SqlSource(ExternalSource):
             except Malformed as problem:
                 return problem
 
-        found = await self.backend.ask(lambda: self._pool.run(answered))
+        found = await self.ask(claim, lambda: self._pool.run(answered))
         if isinstance(found, Exception):
             raise found
         return found

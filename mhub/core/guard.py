@@ -25,7 +25,7 @@ class Guard(Protocol):
     """Synchronous and in memory: asked for each CONNECT, never for a message."""
 
     def arriving(self, principal: Principal) -> Refusal | None:
-        """Of the user name only a claim is known, unless the transport has proved it."""
+        """Of the user name only a claim is known."""
 
     def failed(self, principal: Principal, user: str) -> Refusal | None:
         """Somebody could not prove to be `user`; "": it did not say whom."""

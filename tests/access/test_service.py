@@ -16,6 +16,7 @@ from mhub.config.access import AccessSettings
 from mhub.config.auth import SourceSettings
 from mhub.core.authentication import Claim, Step, success
 from mhub.core.principal import Identity
+from mhub.core.registry import entry_of
 from tests.core.world import Client, World
 
 CONNECT = "p, role:everyone, *, connect, #, any, allow"
@@ -52,7 +53,6 @@ class ServiceCase(SynchronousTestCase):
             AccessSettings(**settings),
             self.hub,
             self.reactor,
-            lambda: self.world.now,
             self.world.turn,
             True,
         )
@@ -222,8 +222,22 @@ class RegistryTests(ServiceCase):
         keys = [entry.key for entry in self.registry.items("rule/")]
         self.assertEqual(len(keys), len(default_rows()))
         self.change(dict.fromkeys(keys))
-        self.assertFalse(seed(self.registry, self.world.now))
+        self.assertFalse(seed(self.registry))
         self.assertEqual(self.registry.items("rule/"), [])
+
+    def test_seed_brings_nothing_back(self) -> None:
+        """A new node that comes to a cluster later loses against what was removed there."""
+        new = World().hub.registry
+        self.assertTrue(seed(new))
+        kept, gone = [entry.key for entry in new.items("rule/")][:2]
+        self.registry.count_for_peers()  # as in a cluster: deletions are remembered
+        self.change({gone: "{}", kept: "{}"})
+        self.change({gone: None, kept: '{"row": [], "note": "changed"}'})
+        self.registry.take([entry_of(message) for message in new.known()])
+        self.assertIsNone(self.registry.get(gone))
+        self.assertIn("changed", self.registry.get(kept).value)
+        new.take([entry_of(message) for message in self.registry.known()])
+        self.assertIsNone(new.get(gone))
 
     def test_no_seed_beside_rules(self) -> None:
         self.rules(CONNECT)

@@ -109,6 +109,36 @@ class QueueTests(BackendCase):
             logged += self.lines(lambda n=number: self.server.asked[n].callback(""))
         self.assertEqual(logged, ["db: no client waits any more; 1 were refused"])
 
+    def test_addresses_have_their_turn_one_after_the_other(self) -> None:
+        """Who sends much waits behind itself, and not before others."""
+        self.bounds.max_waiting = 100
+        self.ask(2)
+        order: list[str] = []
+
+        def asked(name: str) -> "Deferred[str]":
+            order.append(name)
+            return self.server.ask()
+
+        for number in range(5):
+            self.backend.ask(lambda n=number: asked(f"a{n}"), "192.0.2.1:5")
+        for number in range(2):
+            self.backend.ask(lambda n=number: asked(f"b{n}"), "192.0.2.2:6")
+        for question in self.server.asked:  # which grows meanwhile
+            question.callback("")
+        self.assertEqual(order, ["a0", "b0", "a1", "b1", "a2", "a3", "a4"])
+
+    def test_who_has_most_waiting_gives_way(self) -> None:
+        self.ask(2)
+        many = [self.backend.ask(self.server.ask, "192.0.2.1:5") for _ in range(3)]
+        [other] = [self.backend.ask(self.server.ask, "192.0.2.2:6")]
+        self.assertIn("too many clients wait", self.refused(many[2]))
+        self.assertNoResult(many[1])
+        self.assertNoResult(other)
+        self.assertEqual(self.backend.waiting, 3)
+        self.assertEqual(len(self.clock.getDelayedCalls()), 5)
+        again: Deferred[str] = self.backend.ask(self.server.ask, "192.0.2.2:7")
+        self.assertIn("too many", self.refused(again), "two and one: it would be no fairer")
+
     def test_many_that_are_answered_at_once(self) -> None:
         """A long queue is no deep recursion."""
         self.bounds.max_waiting = 5000

@@ -35,16 +35,6 @@ class Passwords:
         return failure("wrong password", self.reason)
 
 
-class Proves:
-    """Everybody is that user, by that method."""
-
-    def __init__(self, user: str, method: str) -> None:
-        self.identity = Identity(user, method)
-
-    def authenticate(self, claim: Claim) -> Step | Later:
-        return success(self.identity)
-
-
 class Exchange:
     """Enhanced authentication whose name is in the data: NAME, then the password."""
 
@@ -490,14 +480,28 @@ class LockoutTests(Case):
                 self.assertEqual(self.reason(password=b"wrong"), reason)
         self.assertEqual(self.world.stats.authentication_failures, 0)
 
+    def with_certificate(self, step: Step) -> int:
+        """The answer to a client of whom TLS knows a certificate, if authentication says this."""
+        self.passwords.authenticate = lambda claim: step  # type: ignore[method-assign]
+        client = self.open()
+        client.connection.principal.certificate = Certificate("alice")
+        client.send(p.connect("c", 5, username="alice", password=b"?"))
+        return client.next("CONNACK").reason or 0
+
     def test_certificates_are_not_guessed(self) -> None:
         self.fail(3)
-        for kind, reason in ((CERTIFICATE, 0), ("other", reasons.NOT_AUTHORIZED)):
-            client = self.open()
-            client.connection.principal.certificate = Certificate("alice")
-            self.hub.admission.authenticator = Proves("alice", kind)
-            client.send(p.connect("c", 5, username="alice"))
-            self.assertEqual(client.next("CONNACK").reason, reason)
+        for number in range(7):
+            self.fail(1, f"user{number}")
+        self.assertEqual(len(self.table), 2)  # the address as well
+        self.assertEqual(self.with_certificate(success(Identity("alice", CERTIFICATE))), 0)
+
+    def test_a_certificate_is_no_way_around(self) -> None:
+        """Who has one, and logs in with a password, has the answer of all."""
+        self.fail(3)
+        locked = reasons.NOT_AUTHORIZED
+        wrong = failure("wrong", reasons.BAD_USER_OR_PASSWORD)
+        self.assertEqual(self.with_certificate(success(Identity("alice", "password"))), locked)
+        self.assertEqual(self.with_certificate(wrong), locked)
 
     def test_very_long_names(self) -> None:
         """They are counted for the address, and not kept."""

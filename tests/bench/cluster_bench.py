@@ -85,6 +85,7 @@ class Node:
 
     def __init__(self, twistd: Path, directory: Path, config: str) -> None:
         directory.mkdir()
+        self.directory = directory
         (directory / "mhub.toml").write_text(config)
         self._log = directory / "log"
         command = [str(twistd), "-n", "--pidfile=", "mhub", "--config", "mhub.toml"]

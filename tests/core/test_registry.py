@@ -58,6 +58,15 @@ class TableTests(Case):
         self.assertEqual(list(shown(self.registry, "user/")), ["user/a", "user/c"])
         self.assertEqual(list(shown(self.registry)), ["role/x", "user/a", "user/c", "users"])
 
+    def test_keys_are_sorted_and_behind_one(self) -> None:
+        self.change(user_b="1", role_x="2", user_a="3", users="4")
+        self.assertEqual(self.registry.keys("user/"), ["user/a", "user/b"])
+        self.assertEqual(self.registry.keys("user/", "user/a"), ["user/b"])
+        self.assertEqual(self.registry.keys("user/", "user/aa"), ["user/b"])
+        self.assertEqual(self.registry.keys("user/", "role/x"), ["user/a", "user/b"])
+        self.assertEqual(self.registry.keys("user/", "user/b"), [])
+        self.assertEqual(self.registry.keys("user/", "z"), [])
+
     def test_a_deleted_entry_is_gone(self) -> None:
         self.change(user_alice=ALICE)
         self.change(user_alice=None)
@@ -253,7 +262,7 @@ class ClientTests(Case):
         """[MQTT-1.5.4-2]"""
         for packet in (
             p.publish(PREFIX + "user/eve", b"{}", 0, None, True),
-            p.publish("\0registry", b'{"lineage":"","set":[["user/eve",9,"{}"]]}', 0, None, True),
+            p.publish("\0registry", b'{"set":[["user/eve",9,"{}"]]}', 0, None, True),
             p.subscribe(1, (PREFIX + "user/alice", 0)),
             p.subscribe(1, ("\0registry/#", 0)),
         ):
@@ -354,9 +363,9 @@ class TakingTests(Case):
             [["a", 5, "\ud800"]],
         ):
             found = [good, *wrong] if isinstance(wrong, list) else wrong
-            body = json.dumps({"lineage": "x", "set": found}).encode()
+            body = json.dumps({"set": found}).encode()
             self.assertRaises(ProtocolFault, self.registry.take_change, body)
-        for text in (b"{", b"[]", b"[" * 100_000, b'{"set":[]}', b'{"lineage":1,"set":[]}'):
+        for text in (b"{", b"[]", b"[" * 100_000, b"{}"):
             self.assertRaises(ProtocolFault, self.registry.take_change, text)
         self.assertEqual(shown(self.registry), {})
 

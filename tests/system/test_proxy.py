@@ -101,7 +101,7 @@ class CommonNameTests(HouseCase):
             raw.send(packets.connect(self.name()))
             raw.expect("CONNACK", reason=5)
             raw.expect_closed()
-        self.logged("control characters in the name of the certificate")
+        self.logged("a user name with control characters")
         self.assertNotIn("X-Admin", self.house.broker.log(self.mark))
 
 
