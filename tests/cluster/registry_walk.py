@@ -445,7 +445,7 @@ class Walk:
                 if found is None:
                     if not self._deleted_since(key, version):
                         self.wrong.append(f"{side.name}: {key} is gone, which it acknowledged")
-                elif found[0] < version:
+                elif found[0] < version and (self.versions[key][version] or not self.merged):
                     self.wrong.append(f"{side.name}: {key} is older than acknowledged")
 
     def _check_collected(self, side: Side, table: dict[str, tuple[int, str]]) -> None:
