@@ -15,6 +15,7 @@ from mhub.store.memory import MemoryStore
 from tests.core.disk import Disk, done
 from tests.core.world import World
 from tests.helpers import packets as p
+from tests.helpers.properties import Prop
 
 CONFIG = "[access]\n"
 
@@ -66,8 +67,9 @@ class DirectTests(DirectCase):
     def test_sessions_and_messages_stay(self) -> None:
         world = World()
         disk = Disk(world, self.store)
-        client = world.open()
-        client.send(p.connect("c", clean=False), p.subscribe(1, ("t/#", 1)))
+        client = world.open(5)
+        lasts = [(Prop.SESSION_EXPIRY, 60)]
+        client.send(p.connect("c", 5, props=lasts), p.subscribe(1, ("t/#", 1), version=5))
         disk.settle()
         client.lose()
         world.client("p").publish("t/1", b"x", 1, retain=True)
