@@ -24,6 +24,7 @@ from mhub.core.authentication import (
     Later,
     Method,
     Step,
+    failure,
 )
 from mhub.core.connection import (
     AUTHENTICATING,
@@ -276,19 +277,20 @@ class Admission:
             connection.write(encode.auth(reasons.CONTINUE_AUTHENTICATION, method, step.data))
             return
         authentication.exchange = None
+        packet = authentication.packet
         if step.outcome == FAILURE:  # [MQTT-4.12.0-4, MQTT-4.12.1-2]
-            again = authentication.packet is None
-            if self.guard is not None and step.reason in CREDENTIALS:
-                user = step.user or connection.principal.claimed_user
-                if self._kept_out(connection, self.guard.failed(connection.principal, user)):
-                    return
-            reason = reasons.NOT_AUTHORIZED if again else step.reason
-            connection.fail(reason, step.text, reasons.name(reason))
+            self._failed(connection, step, packet is None)
             return
         identity = step.identity
         assert identity is not None
-        packet = authentication.packet
         if packet is None:
+            if identity.user != connection.principal.user:
+                # As a wrong password, also for the guard: who is connected could otherwise try
+                # those of others, and would be told which one is right.
+                other = failure("re-authentication as another user")
+                other.user = identity.user
+                self._failed(connection, other, True)
+                return
             self._identify_again(connection, identity)
             connection.write(encode.auth(reasons.SUCCESS, method, step.data))
             return
@@ -296,16 +298,21 @@ class Admission:
         if not method:
             connection.authentication = None
         connection.principal = connection.principal.identified(identity)
-        self._check_open()  # it was, when the authentication began
         self._accept(connection, packet, step.data)
+
+    def _failed(self, connection: Connection, step: Step, again: bool) -> None:
+        """It could not prove who it is; `again`: it was connected already."""
+        if self.guard is not None and step.reason in CREDENTIALS:
+            user = step.user or connection.principal.claimed_user
+            if self._kept_out(connection, self.guard.failed(connection.principal, user)):
+                return
+        reason = reasons.NOT_AUTHORIZED if again else step.reason
+        connection.fail(reason, step.text, reasons.name(reason))
 
     def _identify_again(self, connection: Connection, identity: Identity) -> None:
         """A re-authentication: the user is the same, what it may do may have changed."""
         session = connection.owner()
-        before = connection.principal
-        if before.user != identity.user:
-            raise ProtocolFault(reasons.NOT_AUTHORIZED, "re-authentication as another user")
-        connection.principal = before.identified(identity)
+        connection.principal = connection.principal.identified(identity)
         self.hub.set_principal(session, connection.principal)
         self.hub.review_quota(session, connection)
         self._set_expiry(connection)
@@ -355,11 +362,13 @@ class Admission:
                     reasons.NOT_AUTHORIZED,
                     "the client id is the user name here, and the user is not authenticated",
                 )
-            packet.client_id = principal.user
-        client_id, assigned = self._client_id(connection, packet)
-        principal.client_id = client_id
+            packet.client_id = principal.client_id = principal.user
+        # Before all that only somebody with the right password would be told.
         if self.guard is not None and self._kept_out(connection, self.guard.admitted(principal)):
             return
+        self._check_open()  # it was, when the authentication began
+        client_id, assigned = self._client_id(connection, packet)
+        principal.client_id = client_id
         self.check_connect(connection)
         self._set_expiry(connection)
         hub.check_session_limit(connection, client_id)

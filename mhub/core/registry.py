@@ -177,7 +177,8 @@ class Registry(ReplicatedMap):
             # As safe as what made it so.
             last = self.waiting[-1].tracker if self.waiting else AckTracker()
             return Change(self, last, self.revision)
-        self._ensure_lineage()
+        if not self.entries and not self.tombstones:
+            self._ensure_lineage()  # else those who made it first will tell
         hlc = self.clock.timestamp(now)
         for key, value in changes:
             self._put(entry_message(key, value, hlc))
@@ -195,7 +196,7 @@ class Registry(ReplicatedMap):
         return change
 
     def ensure_lineage_of_contents(self) -> None:
-        """A table from before there was a cluster has none."""
+        """A table from before there was a cluster has none, and nobody may be there to tell it."""
         if self.entries:
             self._ensure_lineage()
 
@@ -208,7 +209,7 @@ class Registry(ReplicatedMap):
                 self.lineage_begun()
 
     def _change_set(self, changes: list[tuple[str, str]], hlc: int) -> Publish:
-        body = {"lineage": self.floors.lineage, "set": [[key, hlc, each] for key, each in changes]}
+        body = {"set": [[key, hlc, each] for key, each in changes]}
         text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
         message = Publish(TOPIC, text.encode("utf-8"), 1, True)
         message.topic = TOPIC.decode()
@@ -277,12 +278,9 @@ class Registry(ReplicatedMap):
             body = json.loads(payload)
         except (ValueError, RecursionError) as error:
             raise malformed(f"a change of the registry that is not JSON: {error}") from error
-        if not isinstance(body, dict) or not isinstance(body.get("lineage"), str):
-            raise malformed("a change of the registry without a lineage")
+        if not isinstance(body, dict):
+            raise malformed("a change of the registry that is no object")
         entries = read_entries(body.get("set"))
-        if not self.floors.lineage and body["lineage"]:
-            self.floors.begin(body["lineage"])
-            self.note()
         self.take(entries)
 
     def take(self, entries: list[tuple[str, int, str]]) -> list[tuple[str, int]]:

@@ -527,6 +527,49 @@ class LockoutTests(Case):
         self.world.wait(31)
         self.assertEqual(self.exchange("alice", b"right"), 0)
 
+    def again_as(self, user: str, password: bytes) -> tuple[Any, ...]:
+        """What a client that is connected as mallory is told when it authenticates as another."""
+        client = self.open()
+        client.send(p.connect("m", 5, props=[(Prop.AUTH_METHOD, "test"), (Prop.AUTH_DATA, b"m")]))
+        client.next("AUTH")
+        props = [(Prop.AUTH_METHOD, "test"), (Prop.AUTH_DATA, b"right")]
+        client.send(p.auth(reasons.CONTINUE_AUTHENTICATION, props))
+        self.assertEqual(client.next("CONNACK").reason, 0)
+        props = [(Prop.AUTH_METHOD, "test"), (Prop.AUTH_DATA, user.encode())]
+        client.send(p.auth(reasons.REAUTHENTICATE, props))
+        client.next("AUTH")
+        props = [(Prop.AUTH_METHOD, "test"), (Prop.AUTH_DATA, password)]
+        client.send(p.auth(reasons.CONTINUE_AUTHENTICATION, props))
+        told = client.next("DISCONNECT")
+        return told.reason, told.prop(Prop.REASON_STRING)
+
+    def test_authenticating_again_tells_nothing_about_others(self) -> None:
+        """Who is connected learns neither before nor during a lock-out whose password is right."""
+        answers = {self.again_as("alice", b"right"), self.again_as("alice", b"wrong")}
+        self.assertEqual(len(answers), 1)
+        self.assertEqual(self.world.stats.authentication_failures, 2)
+        self.again_as("alice", b"right")
+        self.assertIn("lockout/login/192.0.2.1 alice", self.table)
+        locked = self.again_as("alice", b"wrong")
+        self.assertIn("too many failed logins", locked[1])
+        self.assertEqual(self.again_as("alice", b"right"), locked)
+
+    def test_a_client_id_that_is_refused_tells_nothing(self) -> None:
+        """Whatever else is wrong with a CONNECT, a lock-out is the first thing to be said."""
+        for _ in range(3):
+            self.exchange("alice", b"wrong")
+        answers = []
+        for password in (b"right", b"wrong"):
+            client = self.world.open(5, max_client_id_length=10)
+            client.connection.principal.address = "192.0.2.1:50000"
+            props = [(Prop.AUTH_METHOD, "test"), (Prop.AUTH_DATA, b"alice")]
+            client.send(p.connect("x" * 11, 5, props=props))
+            client.next("AUTH")
+            props = [(Prop.AUTH_METHOD, "test"), (Prop.AUTH_DATA, password)]
+            client.send(p.auth(reasons.CONTINUE_AUTHENTICATION, props))
+            answers.append(client.next("CONNACK").reason)
+        self.assertEqual(answers, [reasons.NOT_AUTHORIZED] * 2)
+
     def test_other_nodes(self) -> None:
         """What one node decides holds on the other."""
         other = Case()

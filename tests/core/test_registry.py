@@ -222,6 +222,28 @@ class StoreTests(Case):
         self.disk.settle()
         self.assertEqual(self.disk.batches, before + 1)
 
+    def test_changes_without_the_cluster_are_later_than_what_the_node_said(self) -> None:
+        """As by a command, while the node does not run: others take it when that is back."""
+        ahead = self.registry.clock.at(self.world.now + 3600.0)
+        self.hub.require_journal().note("clock", str(ahead))
+        self.disk.settle()
+        self.restart()
+        self.change(user_alice=ALICE)
+        self.assertGreater(self.registry.top, ahead)
+
+    def test_a_node_of_a_cluster_leaves_tombstones_also_without_it(self) -> None:
+        self.registry.floors.begin("x")
+        self.registry.note()
+        self.change(user_alice=ALICE, user_bob=BOB)
+        self.disk.settle()
+        self.restart()
+        self.change(user_alice=None)
+        self.disk.settle()
+        self.restart()
+        self.assertEqual(
+            [each.topic for each in self.registry.tombstones.values()], [PREFIX + "user/alice"]
+        )
+
     def test_watchers_hear_of_what_the_store_had(self) -> None:
         self.change(user_alice=ALICE, user_bob=BOB)
         self.disk.settle()
@@ -262,7 +284,7 @@ class ClientTests(Case):
         """[MQTT-1.5.4-2]"""
         for packet in (
             p.publish(PREFIX + "user/eve", b"{}", 0, None, True),
-            p.publish("\0registry", b'{"lineage":"","set":[["user/eve",9,"{}"]]}', 0, None, True),
+            p.publish("\0registry", b'{"set":[["user/eve",9,"{}"]]}', 0, None, True),
             p.subscribe(1, (PREFIX + "user/alice", 0)),
             p.subscribe(1, ("\0registry/#", 0)),
         ):
@@ -363,9 +385,9 @@ class TakingTests(Case):
             [["a", 5, "\ud800"]],
         ):
             found = [good, *wrong] if isinstance(wrong, list) else wrong
-            body = json.dumps({"lineage": "x", "set": found}).encode()
+            body = json.dumps({"set": found}).encode()
             self.assertRaises(ProtocolFault, self.registry.take_change, body)
-        for text in (b"{", b"[]", b"[" * 100_000, b'{"set":[]}', b'{"lineage":1,"set":[]}'):
+        for text in (b"{", b"[]", b"[" * 100_000, b"{}"):
             self.assertRaises(ProtocolFault, self.registry.take_change, text)
         self.assertEqual(shown(self.registry), {})
 
