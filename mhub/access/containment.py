@@ -81,6 +81,7 @@ class Overlap:
         self.minus: list[Node] | None = None
         self.found: list[list[str]] = []  # a topic each, generic
         self.rows: list[Row] = []  # all rules that were found on the way
+        self.visited = 0  # nodes
         self._hidden = levels[0].startswith("$")
 
     def walk(self, root: Node) -> None:
@@ -92,6 +93,7 @@ class Overlap:
     def _walk(self, node: Node, path: list[str]) -> None:
         if self._is_done():
             return
+        self.visited += 1
         index = len(path)
         if index < self.end and self.levels[index] == "#":
             self._below(node, path)
@@ -120,6 +122,7 @@ class Overlap:
 
     def _below(self, node: Node, path: list[str]) -> None:
         """The filter is at its "#", which also matches what ends here."""
+        self.visited += 1
         if node.rest is not None:
             self._hit(node.rest, [*path, "#"])
         if node.here is not None:

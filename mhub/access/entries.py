@@ -79,9 +79,15 @@ def _flag(value: object) -> bool:
 
 
 def _time(value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise ValueError("expected seconds since 1970")
-    return float(value)
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number):
+        raise ValueError("expected seconds since 1970")
+    return number
 
 
 def _count(value: object) -> int:
@@ -214,7 +220,7 @@ def read(cls: type[Record], key: str, text: str) -> Record:
     """The entry of a key.  Raises EntryError."""
     try:
         values = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         values = None
     if not isinstance(values, dict):
         raise EntryError(f"{key}: expected a JSON object")

@@ -48,6 +48,7 @@ class Reach:
     def __init__(self) -> None:
         self.subjects: dict[str, Row | None] = {}  # with the row that gives it; None: its own
         self.scopes: dict[str, int] = {_SELF_SCOPE: 0}  # those that have rules
+        self.parts: list[Scope] = []  # of these
         self.denied = 0  # all bits that some of these rules deny
 
 
@@ -79,6 +80,36 @@ class Scope:
     def __init__(self) -> None:
         self.rows: dict[str, Row] = {}
         self.denies: dict[str, Row] = {}
+        self._own: dict[bool, Node] = {}
+
+    def add(self, row: Row) -> None:
+        self.rows[row.id] = row
+        if not row.allows:
+            self.denies[row.id] = row
+        if row.allows in self._own:
+            add_rule(self._own[row.allows], row)
+
+    def remove(self, row: Row) -> None:
+        del self.rows[row.id]
+        self.denies.pop(row.id, None)
+        if row.allows in self._own:
+            remove_rule(self._own[row.allows], row)
+
+    def own(self, allows: bool) -> Node:
+        """A trie of these rules alone, those that allow or those that deny.
+
+        A topic leads along one way through the tries of all.  A filter with wildcards goes all ways
+        at once: what that costs must not depend on the rules of others, or who sends many such
+        filters would keep the broker from everything else.
+        """
+        root = self._own.get(allows)
+        if root is None:
+            root = Node()
+            for row in self.rows.values() if allows else self.denies.values():
+                if row.allows == allows:
+                    add_rule(root, row)
+            self._own[allows] = root
+        return root
 
 
 class View:
@@ -91,8 +122,10 @@ class View:
         self.denies: list[Node] = [index.denies]
         self.denied = reach.denied
         self.problem = ""
+        self._grants: Grants | None = None
 
     def add(self, grants: Grants) -> None:
+        self._grants = grants
         self.allows.append(grants.allows)
         self.denies.append(grants.denies)
         self.denied |= grants.denied
@@ -134,8 +167,11 @@ class View:
         overlap = Overlap(self.search, bit, levels)
         overlap.most = most
         if self.denied & bit:
-            for root in self.denies:
-                overlap.walk(root)
+            for part in self.reach.parts:
+                if part.denies:
+                    overlap.walk(part.own(False))
+            if self._grants is not None:
+                overlap.walk(self._grants.denies)
         return overlap
 
     def allows_in(self, bit: int, levels: list[str], most: int) -> Overlap:
@@ -144,8 +180,10 @@ class View:
         overlap.most = most
         if self.denied & bit:
             overlap.minus = self.denies
-        for root in self.allows:
-            overlap.walk(root)
+        for part in self.reach.parts:
+            overlap.walk(part.own(True))
+        if self._grants is not None:
+            overlap.walk(self._grants.allows)
         return overlap
 
     def decide(self, is_filter: bool, bit: int, levels: list[str], strict: bool) -> "Decision":
@@ -264,9 +302,7 @@ class Index:
         if known is None:
             known = Scope()
             self.scopes[scope] = known
-        known.rows[row.id] = row
-        if not row.allows:
-            known.denies[row.id] = row
+        known.add(row)
         add_rule(self.allows if row.allows else self.denies, row)
 
     def _remove(self, row: Row) -> None:
@@ -283,8 +319,7 @@ class Index:
                 del self._links[scope]
             return
         known = self.scopes[scope]
-        del known.rows[row.id]
-        known.denies.pop(row.id, None)
+        known.remove(row)
         if not known.rows:
             del self.scopes[scope]
         remove_rule(self.allows if row.allows else self.denies, row)
@@ -339,6 +374,7 @@ class Index:
                 known = self.scopes.get(scope)
                 if known is not None:
                     reach.scopes[scope] = 0
+                    reach.parts.append(known)
                     for row in known.denies.values():
                         reach.denied |= row.mask
         return reach

@@ -38,7 +38,10 @@ class Ban:
         self.reason = reason if isinstance(reason, str) else ""
         self.by = by if isinstance(by, str) else ""
         is_time = isinstance(until, (int, float)) and not isinstance(until, bool)
-        self.until = float(until) if is_time else 0.0  # type: ignore[arg-type]
+        try:
+            self.until = float(until) if is_time else 0.0  # type: ignore[arg-type]
+        except OverflowError:
+            self.until = 0.0
 
     @property
     def key(self) -> str:
@@ -122,6 +125,6 @@ class Bans:
 def _fields(text: str) -> dict[str, object]:
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -141,7 +141,7 @@ class Chain:
                 busy = await self._pay(claim, member)
                 if busy is not None:
                     return busy
-                return failure(f"{member.name}: {answer.text}", answer.reason)
+                return _refused(f"{member.name}: {answer.text}", answer.reason, claim, [member])
             if answer.outcome == contract.CANNOT_TELL:
                 unsure = failure(f"{member.name}: {answer.text}", answer.reason)
                 if answer.reason == reasons.SERVER_BUSY or member.on_error == REFUSE:
@@ -156,7 +156,9 @@ class Chain:
         if busy is not None:
             return busy
         name = f"the user {claim.username!r}" if claim.username else "this client"
-        return failure(f"no authenticator accepts {name}", reasons.BAD_USER_OR_PASSWORD)
+        text = f"no authenticator accepts {name}"
+        members = [member for member, _ in questions]
+        return _refused(text, reasons.BAD_USER_OR_PASSWORD, claim, members)
 
     async def _ask(self, member: Member, question: Question, claim: Claim) -> Answer:
         try:
@@ -210,7 +212,14 @@ class Chain:
 
     # What holds whoever said yes
 
-    def admit(self, identity: Identity, data: bytes = b"") -> Step:
+    def admit(self, given: Identity, data: bytes = b"") -> Step:
+        step = self._judge(given, data)
+        if step.outcome == SUCCESS and given.user:
+            self._hub.stats.authentications += 1
+        return step
+
+    def _judge(self, given: Identity, data: bytes) -> Step:
+        identity = copy(given)  # what the registry says may be another thing the next time
         user = identity.user
         if not is_plain(user):
             return failure("a user name with control characters", reasons.NOT_AUTHORIZED)
@@ -222,9 +231,11 @@ class Chain:
                 # The source may remember the identity that it gave.
                 identity = copy(identity)
                 identity.tenant, identity.attributes = tenant_of(entry)
-        if user:
-            self._hub.stats.authentications += 1
-        return success(identity, data)
+        if not _is_text(identity):
+            return failure("something about the user that is no text", reasons.NOT_AUTHORIZED)
+        step = success(identity, data)
+        step.again = lambda: self._judge(given, data)
+        return step
 
 
 class _TokenMethod:
@@ -330,6 +341,38 @@ class _NotHere:
     def step(self, data: bytes) -> Step:
         text = "this authentication method is not for this listener"
         return failure(text, reasons.BAD_AUTHENTICATION_METHOD)
+
+
+def _is_text(identity: Identity) -> bool:
+    """Whether all that is known of a user can be stored, and sent to other nodes, as UTF-8.
+
+    Half of a surrogate pair cannot, and JSON can have one: in a token, or from a server.
+    """
+    attributes = identity.attributes
+    try:
+        for text in (
+            *(identity.user, identity.tenant, *identity.roles, *identity.grants),
+            *(*attributes, *attributes.values()),
+        ):
+            text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _refused(text: str, reason: int, claim: Claim, members: Iterable[Member]) -> Step:
+    """A login that failed, with whom the first of these takes the client for.
+
+    What decides nothing, as the user name where devices are known by their client ids, is not what
+    failures are counted by: it could be another one with each guess.
+    """
+    step = failure(text, reason)
+    for member in members:
+        name_of = getattr(member.source, "name_of", None)
+        step.user = name_of(claim) if name_of is not None else ""
+        if step.user:
+            break
+    return step
 
 
 def as_step(deciding: Coroutine[Any, Any, Step]) -> Step | Later:

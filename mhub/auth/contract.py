@@ -15,6 +15,8 @@ nobody accepts is refused, as if it were wrong.
 
 A source may be able to do more, and then has these as well:
 
+    name_of(claim)  whom it takes the client for, if it goes by more than the user name: failed
+                    logins are counted for that one
     decoy()         (PasswordSource) it checks passwords, and those of unknown names cost the same
     scram(name)     (ScramSource) it has what SCRAM-SHA-256 needs
     check_token     (TokenSource) it checks tokens, which can also come by AUTH, and be renewed

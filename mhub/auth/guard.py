@@ -32,6 +32,7 @@ Times in the registry are seconds since 1970 (`wall`).
 import json
 from collections.abc import Callable, Iterator
 from itertools import islice
+from math import isfinite
 from typing import Final
 
 from mhub.auth.addresses import (
@@ -82,7 +83,7 @@ class Lockout:
         """From JSON.  What cannot be read in it is a lock-out that is over."""
         try:
             fields = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             fields = {}
         if not isinstance(fields, dict):
             fields = {}
@@ -405,7 +406,11 @@ class LoginGuard:
 
 def _number(fields: dict[str, object], name: str) -> float:
     value = fields.get(name)
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    try:
+        number = float(value) if isinstance(value, (int, float)) else 0.0
+    except OverflowError:
+        return 0.0
+    return number if isfinite(number) else 0.0
 
 
 def _show(kind: str, value: str) -> str:

@@ -34,7 +34,7 @@ def parse_entry(value: str) -> dict[str, Any]:
     """What an entry of the registry says; one that is damaged must not let anybody in."""
     try:
         found = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     return found if isinstance(found, dict) else {"locked": True}
 

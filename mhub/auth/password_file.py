@@ -85,8 +85,11 @@ class PasswordFile:
         self._log.info("{name}: {count} users read", name=self._name, count=count)
         self._changed()
 
+    def name_of(self, claim: Claim) -> str:
+        return entry_name(claim, self._settings.identify_by)
+
     def check(self, claim: Claim) -> Answer | Deferred[Answer]:
-        name = entry_name(claim, self._settings.identify_by)
+        name = self.name_of(claim)
         password = claim.password
         if not name or password is None:
             return not_mine()

@@ -20,7 +20,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from mhub.auth import hashes
 from mhub.auth.contract import Answer, Context, no, not_mine, text_of, yes
 from mhub.auth.hashes import HashError
-from mhub.auth.lookup import BY, entry_name, parse_entry, tenant_of
+from mhub.auth.lookup import BY, entry_name, parse_entry
 from mhub.auth.passwords import Busy
 from mhub.auth.scram import METHOD
 from mhub.auth.users import ITERATIONS, KEY_SIZE, SALT_SIZE, Verifier, parse_verifier
@@ -88,8 +88,11 @@ class RegistrySource:
         if users:
             self._changed()
 
+    def name_of(self, claim: Claim) -> str:
+        return entry_name(claim, self._by)
+
     def check(self, claim: Claim) -> Answer | Deferred[Answer]:
-        name = entry_name(claim, self._by)
+        name = self.name_of(claim)
         password = claim.password
         if not name or password is None:
             return not_mine()
@@ -121,7 +124,7 @@ class RegistrySource:
             return no(f"the user {name!r} was changed meanwhile, again and again")
         if not hashes.is_current(text, self._passwords.costs):
             self._upgrade(name, password)
-        return yes(_identity(name, "password", entry))
+        return yes(Identity(name, "password"))  # tenant and attributes: the chain has them
 
     def decoy(self) -> str:
         return self._shapes.usual_hash()
@@ -132,7 +135,7 @@ class RegistrySource:
         found = self._hub.registry.get(USERS + name)
         entry = parse_entry(found.value) if found is not None else {}
         verifier = _verifier(entry)
-        return None if verifier is None else (verifier, _identity(name, METHOD, entry))
+        return None if verifier is None else (verifier, Identity(name, METHOD))
 
     def scram_decoy(self) -> tuple[int, int, bytes]:
         found = self._hub.registry.get(SECRET)
@@ -222,12 +225,6 @@ class _Shapes:
     def usual_verifier(self) -> tuple[int, int]:
         most = self._verifiers.most_common(1)
         return most[0][0] if most and most[0][1] > 0 else (ITERATIONS, SALT_SIZE)
-
-
-def _identity(name: str, method: str, entry: dict[str, Any]) -> Identity:
-    identity = Identity(name, method)
-    identity.tenant, identity.attributes = tenant_of(entry)
-    return identity
 
 
 def _verifier(entry: dict[str, Any]) -> Verifier | None:

@@ -99,8 +99,10 @@ class Failovers:
             await failover.stop()
 
     def _look(self) -> None:
-        if not self._place.cluster.near:
-            return  # a failed node that is started here could not call this one yet
+        if not self._place.cluster.is_ready:
+            # A failed node that is started here could not call this one yet; nor are there rules by
+            # which its wills could be judged, before this node has what the others have.
+            return
         for name in self._detector.due(self._place.clock()):
             Deferred.fromCoroutine(self._try(name)).addErrback(self._defect, name)
 

@@ -67,7 +67,7 @@ class ClusterService(Service):
         self._reactor = reactor
         self._clock = clock
         self._log = logger("cluster", settings.node if host is not None else "")
-        self._ready = False
+        self.is_ready = False  # it has joined
         self._names: Hostnames | None = None
         self.near = ""  # where those in this process reach it
         wanted = _node_settings(settings)
@@ -168,7 +168,7 @@ class ClusterService(Service):
                 self._log.warn("not all peers could be reached; serving clients without them")
                 break
             await deferLater(self._reactor, 0.05)
-        self._ready = True
+        self.is_ready = True
         count = sum(1 for member in self.node.members.values() if member.whole())
         nodes = "node" if count == 1 else "nodes"
         self._log.info("ready, with {count} other {nodes}", count=count, nodes=nodes)
@@ -261,7 +261,7 @@ class ClusterService(Service):
             "node": settings.node,
             "version": __version__,
             "protocol": settings.protocol,
-            "ready": self._ready,
+            "ready": self.is_ready,
             "leaving": self.node.leaving,
             "address": settings.address,
             "routes": self._peers.table.routes,

@@ -239,6 +239,8 @@ class Admission:
     def answered(self, connection: Connection, authentication: Authentication, step: Step) -> None:
         """What a connection waited for has come."""
         authentication.later = None
+        if step.again is not None:
+            step = step.again()
         if connection.state == PENDING:
             connection.state = AUTHENTICATING if authentication.method else NEW
             connection.answer_by = self.hub.now + connection.limits.connect_timeout_s
@@ -363,6 +365,8 @@ class Admission:
                     "the client id is the user name here, and the user is not authenticated",
                 )
             packet.client_id = principal.client_id = principal.user
+        if hub.is_deleted is not None and principal.user and hub.is_deleted(principal):
+            raise ProtocolFault(reasons.NOT_AUTHORIZED, "the user was deleted meanwhile")
         # Before all that only somebody with the right password would be told.
         if self.guard is not None and self._kept_out(connection, self.guard.admitted(principal)):
             return

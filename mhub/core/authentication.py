@@ -37,6 +37,9 @@ class Step:
         self.reason = 0  # the reason code of a FAILURE
         self.text = ""  # why it failed, for the log alone
         self.user = ""  # who it said it was, where that is not the User Name of the CONNECT
+        # Of SUCCESS: what it is by now.  Between a Step that is given and the turn in which it
+        # takes effect, the user may have been locked.
+        self.again: Callable[[], Step] | None = None
 
 
 def proceed(data: bytes) -> Step:

@@ -383,15 +383,18 @@ class Hub:
 
     def retained_quota_reached(self, connection: Connection, topic: str) -> bool:
         """Whether a client may not retain a message at another topic."""
-        allowed = connection.limits
-        if not allowed.max_user_retained_messages and not allowed.max_tenant_retained_messages:
-            return False
-        if self.retained.tree.get(topic) is not None:
-            return False
-        limit = self.accounts.retained_limit(connection.principal, allowed)
+        limit = self._retained_limit(connection.principal, connection.limits, topic)
         if limit >= 0:
             self.limited(connection, limit)
         return limit >= 0
+
+    def _retained_limit(self, principal: Principal, allowed: Limits, topic: str) -> int:
+        """The limit that a retained message would pass; -1: none."""
+        if not allowed.max_user_retained_messages and not allowed.max_tenant_retained_messages:
+            return -1
+        if self.retained.tree.get(topic) is not None:
+            return -1
+        return self.accounts.retained_limit(principal, allowed)
 
     def check_accounts(self, connection: Connection, client_id: str) -> None:
         """Refuse a client whose user or tenant has enough connections or sessions here."""
@@ -728,6 +731,12 @@ class Hub:
         message.sender = session.client_id
         if message.retain:
             message.owner = owner_of(session.principal)
+            quota = self.quota_of(session.principal)  # not in those of a stored one
+            allowed = session.limits if quota is None else quota.on_top_of(session.limits)
+            limit = self._retained_limit(session.principal, allowed, message.topic)
+            if message.payload and limit >= 0:
+                message.retain = False  # on all nodes
+                session.tell_limited(limit)
         self.stats.wills_published += 1
         self.publish(message, self.router.find(message.topic_data))
 

@@ -193,7 +193,7 @@ def principal_of(text: str, client_id: str, listener: str) -> Principal:
 def _facts(text: str) -> dict[str, object]:
     try:
         facts = json.loads(text) if text else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return facts if isinstance(facts, dict) else {}
 
@@ -205,7 +205,10 @@ def _text(facts: dict[str, object], name: str) -> str:
 
 def _number(facts: dict[str, object], name: str) -> float:
     value = facts.get(name)
-    return float(value) if isinstance(value, (int, float)) else 0.0
+    try:
+        return float(value) if isinstance(value, (int, float)) else 0.0
+    except OverflowError:
+        return 0.0
 
 
 def _texts(facts: dict[str, object], name: str) -> tuple[str, ...]:

@@ -465,6 +465,14 @@ class Session(Subscriber):
         if burst.add(cause):
             self.hub.events.tell_burst(burst, cause, 0)
 
+    def tell_limited(self, limit: int) -> None:
+        """One of events.LIMITS holds for what its client has left."""
+        self.hub.stats.limited[limit] += 1
+        cause = events.FIRST_LIMIT + limit
+        burst = self._burst()
+        if burst.add(cause):
+            self.hub.events.tell_burst(burst, cause, 0)
+
     def _burst(self) -> events.Burst:
         burst = self.burst
         if burst is None or burst.over:

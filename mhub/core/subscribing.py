@@ -1,6 +1,6 @@
 """SUBSCRIBE and UNSUBSCRIBE."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from mhub.core import events
 from mhub.core.connection import Connection
@@ -17,6 +17,10 @@ from mhub.wire.topics import check_filter, has_wildcard, split_share
 
 if TYPE_CHECKING:
     from mhub.core.hub import Hub
+
+QUESTION: Final = 10
+"""Whether a filter is allowed takes as long as so many deliveries: a client that asks for ever
+more, and is refused, has its turn like all others."""
 
 
 class Subscribing:
@@ -97,6 +101,7 @@ class Subscribing:
         authorizer = self.hub.authorizer
         if authorizer is None:
             return 0
+        self.hub.work += QUESTION
         reason = authorizer.subscribe(connection.principal, topic_filter, request.qos, group)
         if reason:
             self.hub.events.denied(connection, events.SUBSCRIBE, topic_filter, reason, request.qos)

@@ -332,3 +332,65 @@ class ChangeTests(SynchronousTestCase):
         client = who("", "c", ("r7", "r30"))
         allowed = [n for n in range(50) if not index.publish(client, f"x{n}-c/a", 0, False)]
         self.assertEqual(allowed, [7, 30])
+
+
+class CostTests(SynchronousTestCase):
+    """What a filter with wildcards costs does not depend on the rules of others."""
+
+    FILTERS = ("+/+/+/+", "+/+/+/+/+", "#", "a1/+/+/#", "secret/+", "open/+/x")
+
+    def setUp(self) -> None:
+        self.index = index_of(
+            "p, role:everyone, *, subscribe, secret/#, any, deny\n"
+            "p, role:everyone, *, subscribe, open/+/x, any, allow\n"
+        )
+
+    def others(self) -> list[Row]:
+        return [
+            parse_row(
+                ["p", f"user:u{n}", "*", "subscribe", f"a{n % 10}/b{n}/+/c", "any", effect],
+                str(n),
+            )
+            for n in range(500)
+            for effect in ("allow", "deny")
+        ]
+
+    def visited(self) -> list[int]:
+        view = self.index.view(who("alice"))
+        found = []
+        for topic_filter in self.FILTERS:
+            levels = topic_filter.split("/")
+            found.append(view.denies_in(1 << 6, levels, 1).visited)
+            found.append(view.allows_in(1 << 6, levels, 1).visited)
+        return found
+
+    def answers(self, user: str) -> list[int]:
+        found = []
+        for self.index.strict in (True, False):
+            for topic_filter in (*self.FILTERS, "a1/b1/+/c", "a1/+/+/c"):
+                found.append(self.index.subscribe(who(user), topic_filter, 0, ""))
+        return found
+
+    def test_rules_of_others(self) -> None:
+        before = self.visited()
+        self.assertLess(max(before), 10)
+        self.index.apply(self.others(), [])
+        self.assertEqual(self.visited(), before)
+
+    def test_own_rules_come_and_go(self) -> None:
+        """What was made for a question is kept up to date."""
+        rows = ["g, user:u1, role:r, *", "p, role:r, *, subscribe, a1/b1/#, any, allow"]
+        rows += ["p, user:u1, *, subscribe, a1/+/+/c, qos=2, deny"]
+        known = [parse_row(row.split(", "), "x") for row in rows]
+        plain = self.answers("u1")
+        for number in range(len(known)):
+            self.index.apply([known[number]], [])
+            fresh = Index()
+            fresh.apply(list(self.index.rows.values()), [])
+            changed, self.index = self.index, fresh
+            expected = self.answers("u1")
+            self.index = changed
+            self.assertEqual(self.answers("u1"), expected)
+        self.assertNotEqual(self.answers("u1"), plain)
+        self.index.apply([], [row.id for row in known])
+        self.assertEqual(self.answers("u1"), plain)

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from twisted.internet.task import Clock
@@ -14,10 +15,12 @@ from mhub.access.rules import DEFAULT_POLICY
 from mhub.access.service import AccessService, only_registry, seed
 from mhub.config.access import AccessSettings
 from mhub.config.auth import SourceSettings
-from mhub.core.authentication import Claim, Step, success
+from mhub.core.authentication import Claim, Later, Step, success
 from mhub.core.principal import Identity
 from mhub.core.registry import entry_of
+from mhub.wire.reasons import NOT_AUTHORIZED
 from tests.core.world import Client, World
+from tests.helpers import packets as p
 
 CONNECT = "p, role:everyone, *, connect, #, any, allow"
 DEVICE = "p, role:device, *, publish|subscribe|receive, devices/%c/#, any, allow"
@@ -209,6 +212,36 @@ class RegistryTests(ServiceCase):
         self.assertTrue(client.closed)
         self.flushLoggedErrors()
 
+    def test_entries_that_are_out_of_all_bounds(self) -> None:
+        """They come with others, as at the start, and must not hide these: a deny, for example."""
+        self.service()
+        self.change(
+            {
+                "role/deep": "[" * 100_000,
+                "rule/a": '{"row": ' + "[" * 100_000,
+                "user/alice": '{"created_at": ' + "9" * 400 + "}",
+                "user/bob": write(User(roles=("device",))),
+            }
+        )
+        self.rules(CONNECT, DEVICE)
+        client = self.client("bob")
+        self.assertTrue(self.may_publish(client, "devices/d1/x"))
+        self.flushLoggedErrors()
+
+    def test_a_user_who_is_deleted_while_its_answer_is_on_its_way(self) -> None:
+        """The authenticator has said yes, and the connection has not come to that yet."""
+        self.rules(CONNECT)
+        self.service()
+        self.user("bob")
+        later = Later()
+        self.hub.admission.authenticator = SimpleNamespace(authenticate=lambda claim: later)
+        client = self.world.open(5)
+        client.send(p.connect("c", 5, username="bob", password=b"x"))
+        later.give(success(Identity("bob", "password")))
+        self.registry.change({"user/bob": None}, self.world.now)
+        self.world.settle()
+        self.assertEqual(client.next("CONNACK").reason, NOT_AUTHORIZED)
+
     def test_strict_or_receive(self) -> None:
         self.rules(CONNECT, DEVICE)
         self.user("alice", roles=("device",))
@@ -255,6 +288,7 @@ class LimitTests(ServiceCase):
         """What the user has counts; else the most generous of its roles; else the listener's."""
         self.service(enabled=False)
         self.user("alice", roles=("a", "b"))
+        self.user("bob")
         client, other = self.client("alice"), self.client("bob", "d2")
         usual = client.connection.limits.max_subscriptions
         self.change(

@@ -372,6 +372,43 @@ class UserTests(ChainCase):
             assert step.identity is not None
             self.assertEqual(step.identity.tenant, tenant)
 
+    def test_what_changes_before_the_answer_takes_effect(self) -> None:
+        """An answer that comes later is looked at again in the turn in which it is acted on."""
+        waiting: Deferred[Answer] = Deferred()
+        self.world.put(Says(waiting))
+        self.world.registry.put("user/alice", {"tenant": "plant"})
+        later = self.world.connect("alice", b"x")
+        assert isinstance(later, Later)
+        waiting.callback(yes(Identity("alice", "test")))
+        step = later.step
+        assert step is not None and step.again is not None
+        self.world.registry.put("user/alice", {"tenant": "other"})
+        step = step.again()
+        assert step.identity is not None
+        self.assertEqual(step.identity.tenant, "other")
+        self.world.registry.put("user/alice", {"locked": True})
+        assert step.again is not None
+        self.assertRefused(step.again(), reasons.NOT_AUTHORIZED)
+
+    def test_what_cannot_be_stored(self) -> None:
+        """JSON can write half a surrogate pair, which is no text: a session of that user would keep
+        the store from storing anything."""
+        half = "\ud800"
+        for name, value in (
+            ("user", half),
+            ("tenant", half),
+            ("roles", ("a", half)),
+            ("attributes", {"site": half}),
+            ("attributes", {half: "x"}),
+            ("grants", (f"publish, {half}, any, allow",)),
+        ):
+            self.world = World()
+            identity = Identity("alice", "test")
+            setattr(identity, name, value)
+            self.world.put(Says(yes(identity)))
+            step = self.world.ask("alice", b"x")
+            self.assertEqual((step.outcome, step.reason), (FAILURE, reasons.NOT_AUTHORIZED), name)
+
     def test_control_characters(self) -> None:
         """CR, LF and NUL in a name get neither to a source nor out of one."""
         for name in ("a\r\nX-User: admin", "a\nb", "a\0b", "\x7f", "a\x85b", "a\u2028b"):

@@ -219,6 +219,29 @@ class BanTests(Case):
         self.assertEqual(self.reason(client_id="a/b/c"), reasons.BANNED)
         self.assertEqual(self.reason(client_id="a"), 0)
 
+    def test_entries_that_are_out_of_all_bounds(self) -> None:
+        """They come with others, as at the start, and must not hide these."""
+        huge, deep = "9" * 400, "[" * 100_000
+        values: dict[str, str | None] = {
+            f"lockout/user/{number}": text
+            for number, text in enumerate(
+                (
+                    *('{"times": 1e999}', '{"times": NaN, "until": NaN}', deep),
+                    *(f'{{"times": {huge}}}', f'{{"until": {huge}}}'),
+                )
+            )
+        }
+        values["ban/client/a"] = f'{{"until": {huge}}}'
+        values["ban/client/b"] = deep
+        values["ban/client/c"] = "{}"
+        values["lockout/user/alice"] = f'{{"until": {self.now + 60}, "times": 1}}'
+        self.registry.change(values, 0.0)
+        for client_id in "abc":
+            self.assertEqual(self.reason(client_id=client_id), reasons.BANNED)
+        self.assertEqual(self.reason(client_id="d"), reasons.NOT_AUTHORIZED)
+        for number in range(5):
+            self.assertEqual(self.reason(str(number), client_id="d"), 0)
+
     def test_damaged_entries(self) -> None:
         """What says that somebody is banned, and not for how long, holds."""
         self.registry.change({"ban/client/c": "{"}, 0.0)

@@ -101,6 +101,7 @@ class PasswordFileTests(TestCase):
 
     def test_by_the_client_id(self) -> None:
         self.begin(f"pump-7:{HASH}", identify_by="client_id")
+        self.assertEqual(self.world.ask("x", b"wrong", client_id="pump-7").user, "pump-7")
         step = self.world.ask("whoever", b"secret", client_id="pump-7")
         assert step.identity is not None
         self.assertEqual(step.identity.user, "pump-7")

@@ -147,6 +147,19 @@ class PasswordTests(RegistryCase):
             step = self.world.ask(user, b"secret", client_id=client_id)
             self.assertEqual(step.outcome, FAILURE)
 
+    def test_whose_password_was_tried(self) -> None:
+        """That is whom failures are counted for: a user name that decides nothing is none."""
+        self.put("pump-7", password=HASH)
+        self.put("plant@pump-7", password=HASH)
+        for by, user in (("client_id", "pump-7"), ("both", "plant@pump-7")):
+            self.world = World()
+            self.put(user, password=HASH)
+            self.begin(identify_by=by)
+            step = self.world.ask("plant", b"wrong", client_id="pump-7")
+            self.assertEqual((step.outcome, step.user), (FAILURE, user))
+            step = self.world.ask("plant", b"wrong", client_id="pump-8")
+            self.assertEqual((step.outcome, step.user), (FAILURE, user[:-1] + "8"))
+
     def test_names_that_look_like_keys(self) -> None:
         """A name is what is behind the first separator, whatever it looks like."""
         for name in ("none", "null", "user/alice", "a/b", "../x", "*"):

@@ -1,8 +1,14 @@
 """A node that is gone is started again inside of another one, and hands over what it had."""
 
 from random import Random
+from types import SimpleNamespace
+from typing import Any
+from unittest import TestCase
+
+from twisted.internet.task import Clock
 
 from mhub.cluster.detector import PAUSE_S, FailedNodeDetector
+from mhub.cluster.failover import Failovers
 from mhub.cluster.frames import pack, unpack
 from mhub.cluster.member import DEAD
 from tests.cluster.simulation import LEASE_S, SimNode, Simulation
@@ -261,3 +267,29 @@ class DetectorTests(FailoverCase):
         self.sim.run(LEASE_S)
         self.node.leaving = True
         self.assertEqual(self.due(), [])
+
+
+class ReadyTests(TestCase):
+    """A node takes over from another one when it can be one itself."""
+
+    def test_not_before_it_is_known_who_may_do_what(self) -> None:
+        """Rules are in force as soon as the node has joined.  Before that, nothing could judge the
+        wills of the failed node, and all would be published."""
+        clock = Clock()
+        cluster = SimpleNamespace(node=None, near="127.0.0.1:7883", is_ready=False)
+        place: Any = SimpleNamespace(
+            cluster=cluster, store=SimpleNamespace(lease_s=1.0), reactor=clock, clock=clock.seconds
+        )
+        failovers: Any = Failovers(place)
+        tried: list[str] = []
+        failovers._detector = SimpleNamespace(due=lambda now: ["a"], ended=lambda name, now: None)
+
+        async def attempt(name: str) -> None:
+            tried.append(name)
+
+        failovers._try = attempt
+        failovers._look()
+        self.assertEqual(tried, [])
+        cluster.is_ready = True
+        failovers._look()
+        self.assertEqual(tried, ["a"])

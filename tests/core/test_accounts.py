@@ -284,6 +284,27 @@ class RetainedTests(Case):
             self.assertEqual(len(self.hub.retained), 2)
             self.assertEqual(self.limited(limit), 1)
 
+    def test_wills_beyond_are_delivered_and_not_kept(self) -> None:
+        """To leave them and go, again and again, is no way around the limit."""
+        for name, limit in (("user", events.USER_RETAINED), ("tenant", events.TENANT_RETAINED)):
+            self.build(**{f"max_{name}_retained_messages": 2})
+            listener = self.client("l", "bob")
+            listener.subscribe("#")
+            for n in range(3):
+                client = self.client("c", "acme/alice", will=(f"w/{n}", b"x", 0, True))
+                client.lose()
+            self.assertEqual(len(listener.payloads()), 3)
+            self.assertEqual(len(self.hub.retained), 2)
+            self.assertEqual(self.limited(limit), 1)
+
+    def test_a_will_at_a_known_topic_is_kept(self) -> None:
+        self.build(max_user_retained_messages=1)
+        for payload in (b"1", b"2"):
+            self.client("c", "alice", will=("w", payload, 0, True)).lose()
+        found = self.hub.retained.tree.get("w")
+        assert found is not None
+        self.assertEqual(found.payload, b"2")
+
     def test_a_new_message_of_a_known_topic(self) -> None:
         self.build(max_user_retained_messages=1)
         client = self.client("c", "alice")

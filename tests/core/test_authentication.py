@@ -1,5 +1,6 @@
 """Authentication that takes its time: what a client is told, and what waits for it."""
 
+from types import SimpleNamespace
 from typing import Any
 from unittest import TestCase
 
@@ -344,6 +345,21 @@ class Exchanges(Case):
         self.auth(client, b"again", 0x19)
         self.world.wait(16.0, 64)
         self.assertEqual((client.next("DISCONNECT").reason, client.closed), (0x8D, True))
+
+
+class LaterSteps(TestCase):
+    def test_it_is_asked_again_when_it_takes_effect(self) -> None:
+        """The user may have been locked since the authenticator knew."""
+        world = World()
+        later = Later()
+        world.hub.admission.authenticator = SimpleNamespace(authenticate=lambda claim: later)
+        client = world.open(5)
+        client.send(p.connect("c", 5, username="u", password=b"x"))
+        step = success(Identity("u", "test"))
+        step.again = lambda: failure("locked")
+        later.give(step)
+        world.settle()
+        self.assertEqual(client.next("CONNACK").reason, reasons.NOT_AUTHORIZED)
 
 
 class Expiry(Exchanges):

@@ -46,6 +46,8 @@ class Texts(TestCase):
             "null",
             "7",
             '{"user":7,"roles":"admin","attributes":[]}',
+            "[" * 100_000,
+            '{"expires_at":' + "9" * 400 + "}",
         ):
             principal = principal_of(damaged, "pump", "tls")
             self.assertFalse(principal.is_verified(), damaged)

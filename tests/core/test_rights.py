@@ -66,6 +66,17 @@ class OneNamespace(Case):
             ],
         )
 
+    def test_filters_that_are_refused_are_work(self) -> None:
+        """A client that asks for ever more does not have all of a turn."""
+        client = self.client("u")
+        self.rules.denied = {("subscribe", "u", "s")}
+        self.rules.take()
+        self.world.hub.work_per_turn = 100
+        client.send(*[p.subscribe(n + 1, ("s", 0), version=5) for n in range(50)])
+        self.assertEqual(len(self.rules.take()), 10)
+        self.world.settle()
+        self.assertEqual(len(self.rules.take()), 40)
+
 
 class Receive(Case):
     def test_asked_once_a_route_and_not_for_a_message(self) -> None:
