@@ -17,7 +17,8 @@ nothing in here is in the tree of retained messages, in a route or under $SYS.
 
 Newest wins.  A deleted entry leaves a tombstone, which lasts until `mhub.core.floors` says that
 every known node has it; there is why an entry that it refuses was deleted.  In a hub that never was
-in a cluster a tombstone would be for nobody, and there is none.
+in a cluster it lasts for a day: a command may have changed the store of a node that did not run,
+and had just joined.
 
 A watcher is called before change() returns and before a change of another node is confirmed: what
 was acknowledged is in force here.
@@ -236,18 +237,10 @@ class Registry(ReplicatedMap):
         else:
             if old is not None:
                 del self._keys[bisect_left(self._keys, key)]
-            if not self._keeps_tombstones():
-                if journal is not None:
-                    journal.forget_retained(topic)
-                    self.note()  # with the highest version
-                return
             self.tombstones[topic] = message
         self._count(message)
         if journal is not None:
             journal.put_entry(message)
-
-    def _keeps_tombstones(self) -> bool:
-        return self.digests is not None or self.floors.lineage != ""
 
     def _tell(self, keys: list[str]) -> None:
         if not keys:
@@ -321,10 +314,11 @@ class Registry(ReplicatedMap):
 
     def collect(self, now: float) -> None:
         """Forget deletions that every known node has, and that are old enough."""
-        floors = self.floors
-        if not self.tombstones or not floors.floor:
+        if not self.tombstones:
             return
-        limit = min(floors.floor, self._old(now))
+        limit = self._old(now)
+        if self.digests is not None or self.floors.lineage:
+            limit = min(limit, self.floors.floor)
         over = [topic for topic, each in self.tombstones.items() if each.hlc <= limit]
         for topic in over:
             self._drop_tombstone(topic)

@@ -73,10 +73,14 @@ class TableTests(Case):
         self.assertIsNone(self.registry.get("user/alice"))
         self.assertEqual((shown(self.registry), len(self.registry)), ({}, 0))
 
-    def test_without_a_cluster_no_tombstone_is_left(self) -> None:
+    def test_without_a_cluster_a_tombstone_is_left_for_a_day(self) -> None:
         self.change(user_alice=ALICE)
         self.change(user_alice=None)
-        self.assertEqual(self.registry.known(), [])
+        before = self.registry.revision
+        self.registry.collect(self.world.now + 86_000.0)
+        self.assertEqual(len(self.registry.tombstones), 1)
+        self.registry.collect(self.world.now + 87_000.0)
+        self.assertEqual((self.registry.known(), self.registry.revision), ([], before))
 
     def test_each_change_raises_the_revision(self) -> None:
         revisions = [self.registry.revision]
@@ -189,10 +193,13 @@ class StoreTests(Case):
     def test_the_revision_does_not_go_back_when_the_last_change_is_a_deletion(self) -> None:
         self.change(user_alice=ALICE)
         self.change(user_alice=None)
-        self.disk.settle()
         before = self.registry.revision
-        self.restart()
-        self.assertEqual(self.registry.revision, before)
+        for seconds in (0.0, 90_000.0):
+            self.registry.collect(self.world.now + seconds)
+            self.disk.settle()
+            self.restart()
+            self.assertEqual(self.registry.revision, before)
+        self.assertEqual(self.registry.known(), [])
 
     def test_what_is_not_safe_is_not(self) -> None:
         change = self.registry.change({"a": "1"}, self.world.now)
@@ -238,6 +245,7 @@ class StoreTests(Case):
         self.disk.settle()
         self.restart()
         self.change(user_alice=None)
+        self.registry.collect(self.world.now + 90_000.0)
         self.disk.settle()
         self.restart()
         self.assertEqual(
