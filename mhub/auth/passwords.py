@@ -12,7 +12,6 @@ A Deferred that is cancelled while it waits leaves its queue.
 import os
 import threading
 from collections.abc import Callable
-from ipaddress import IPv6Network
 from queue import SimpleQueue
 from typing import Any, Final, Protocol, TypeVar
 
@@ -20,6 +19,7 @@ from twisted.internet.defer import Deferred
 from twisted.python.failure import Failure
 
 from mhub.auth import hashes
+from mhub.auth.addresses import host_of, network_around, parse_address, show_network
 from mhub.auth.fair_queue import FairQueue
 from mhub.auth.hashes import Costs
 from mhub.auth.users import ITERATIONS, make_verifier
@@ -28,6 +28,9 @@ T = TypeVar("T")
 
 NICENESS: Final = 10
 """Of the threads: the messages of those who are connected come first."""
+
+IPV6_PREFIX: Final = 64
+"""Whoever has one address of such a network can have all of them."""
 
 
 class Busy(Exception):
@@ -189,10 +192,6 @@ class Passwords:
 
 def queue_of(address: str) -> str:
     """The host of an address without its port; of IPv6 the network, which one host may have."""
-    if address.startswith("["):
-        host = address[1:].partition("]")[0]
-        try:
-            return str(IPv6Network((host.partition("%")[0], 64), strict=False))
-        except ValueError:
-            return host
-    return address.rpartition(":")[0] if ":" in address else address
+    host = host_of(address)
+    found = parse_address(host)
+    return host if found is None else show_network(network_around(found, IPV6_PREFIX))

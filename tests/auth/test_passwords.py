@@ -116,6 +116,10 @@ class PoolTests(TestCase):
         self.assertEqual(queue_of("[2001:db8::1]:1"), queue_of("[2001:db8::ffff:2]:2"))
         self.assertNotEqual(queue_of("[2001:db8::1]:1"), queue_of("[2001:db8:0:1::1]:1"))
         self.assertEqual(queue_of("[fe80::1%eth0]:1"), queue_of("[fe80::2%eth0]:1"))
+        # IPv4, at a listener for both: not all of it is one network.
+        self.assertEqual(queue_of("[::ffff:192.0.2.1]:1"), queue_of("192.0.2.1:1"))
+        self.assertNotEqual(queue_of("[::ffff:192.0.2.1]:1"), queue_of("[::ffff:192.0.2.2]:1"))
+        self.assertEqual(queue_of("local"), "local")
         self.assertEqual(queue_of("local"), "local")
         self.assertEqual(queue_of("[nonsense]:1"), "nonsense")
 
