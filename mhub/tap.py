@@ -358,7 +358,7 @@ class Broker(MultiService):
         self.access.stop()
         await super().stopService()
         if self.chain is not None:
-            await self.chain.stop()
+            await self.chain.stop(self._reactor, self._settings.net.shutdown_timeout_s)
         self.passwords.stop()
         if self.failovers is not None:
             await self.failovers.stop()

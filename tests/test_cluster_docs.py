@@ -34,7 +34,7 @@ class PeerProtocolTests(TestCase):
 
     def test_names_every_frame(self) -> None:
         kinds = {name: getattr(frames, name) for name in dir(frames) if name.isupper()}
-        rows = re.findall(r"^\| (\d+) \| ([A-Z]+) \|", self.text, re.M)
+        rows = re.findall(r"^\| (\d+) \| ([A-Z_]+) \|", self.text, re.M)
         self.assertEqual({name: int(kind) for kind, name in rows}, kinds)
 
     def test_is_of_this_version(self) -> None:

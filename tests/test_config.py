@@ -1104,6 +1104,42 @@ class ControlTests(ConfigCase):
         )
 
 
+class AccessTests(ConfigCase):
+    def test_off_without_the_table(self) -> None:
+        self.assertIsNone(self.settings("").access)
+        self.assertNotIn("access control", summary(self.settings("[access]\nenabled = false\n")))
+
+    def test_registry(self) -> None:
+        settings = self.settings("[access]\n")
+        access = settings.access
+        assert access is not None
+        self.assertEqual((access.policy, access.subscribe), ("registry", "strict"))
+        self.assertIn("\n  access control by rules in the registry", summary(settings))
+
+    def test_file(self) -> None:
+        """It starts from the folder of the configuration, and is checked with it."""
+        file = self.folder / "policy.csv"
+        text = '[access]\npolicy = "policy.csv"\nsubscribe = "receive"\n'
+        self.assertProblem(text, f"2: access.policy: cannot read {file}: No such file or directory")
+        file.write_text("p, role:a, *, publish, x, any, alow\n\np, role:a\n")
+        first, second = self.problems(text)
+        self.assertIn(f"2: access.policy: {file}:1: 'alow'", first)
+        self.assertIn(f"2: access.policy: {file}:3: 2 fields", second)
+        file.write_text("p, role:a, *, publish, x, any, allow\n")
+        settings = self.settings(text)
+        assert settings.access is not None
+        self.assertEqual(settings.access.policy, str(file))
+        self.assertIn(f'by rules in {file}, subscribe = "receive"', summary(settings))
+
+    def test_mistakes(self) -> None:
+        self.assertProblem(
+            '[access]\npolicy = ""\ndenied_publish = "drop"\npolcy = "x"\n',
+            '2: access.policy: expected "registry", or the path of a CSV file, found ""',
+            '3: access.denied_publish: expected one of "acknowledge", "disconnect", found "drop"',
+            '4: access.polcy: unknown key; did you mean "policy"?',
+        )
+
+
 class UnitTests(TestCase):
     def test_sizes(self) -> None:
         for text, size in (

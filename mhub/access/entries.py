@@ -273,6 +273,8 @@ def ban_key(kind: str, value: str) -> str:
         raise ValueError(f"the {kind} is no text") from None
     if kind == "address":
         value = address(value)
+    # Users and client ids as they are shown: they are compared letter by letter, and those that
+    # another source knows need not be in the form that the registry has.
     return f"{BAN}{kind}/{value}"
 
 

@@ -85,15 +85,22 @@ class Chain:
         for member in self.members:
             member.source.start()
 
-    async def stop(self) -> None:
+    async def stop(self, reactor: Any, timeout_s: float) -> None:
+        """What a source does wrong then must not keep the broker from going on with its stop."""
         for member in self.members:
-            stopped = member.source.stop()
-            if stopped is not None:
-                await stopped
+            try:
+                stopped = member.source.stop()
+                if stopped is not None:
+                    await stopped.addTimeout(timeout_s, reactor)
+            except Exception as error:
+                self._hub.events.crashed(f"the end of the authenticator {member.name}", error)
 
     def reload(self) -> None:
         for member in self.members:
-            member.source.reload()
+            try:
+                member.source.reload()
+            except Exception as error:
+                self._hub.events.crashed(f"a reload of the authenticator {member.name}", error)
 
     def status(self) -> list[AuthenticatorStatus]:
         return [
@@ -114,9 +121,12 @@ class Chain:
         members = self.members_of(claim.principal.listener)
         if not members:
             return success(Identity("", ""))
-        return as_step(self.decide(claim, [(each, each.source.check) for each in members]))
+        questions: list[tuple[Member, Question]] = [(each, each.source.check) for each in members]
+        return as_step(self.decide(claim, questions, claim.password is not None))
 
-    async def decide(self, claim: Claim, questions: list[tuple[Member, Question]]) -> Step:
+    async def decide(
+        self, claim: Claim, questions: list[tuple[Member, Question]], wants_to_be_somebody: bool
+    ) -> Step:
         """Ask one after the other; the Step is of the first that says yes or no."""
         if claim.username is not None and not is_plain(claim.username):
             # It would get into headers, queries and logs of others.
@@ -136,7 +146,7 @@ class Chain:
                 unsure = failure(f"{member.name}: {answer.text}", answer.reason)
                 if answer.reason == reasons.SERVER_BUSY or member.on_error == REFUSE:
                     return unsure
-        if claim.password is None:
+        if not wants_to_be_somebody:
             return success(Identity("", ""))
         if unsure is not None:
             # The password may well be right: who keeps it must not be told otherwise, nor locked
@@ -218,6 +228,8 @@ class Chain:
             if entry.get("locked"):
                 return failure(f"the user {user!r} is locked", reasons.NOT_AUTHORIZED)
             if not identity.tenant and not identity.attributes:
+                # The source may remember the identity that it gave.
+                identity = copy(identity)
                 identity.tenant, identity.attributes = tenant_of(entry)
         if not _is_text(identity):
             return failure("something about the user that is no text", reasons.NOT_AUTHORIZED)
@@ -252,14 +264,7 @@ class _TokenExchange:
         questions: list[tuple[Member, Question]] = [
             (member, _Token(member.source, data)) for member in self._members
         ]
-        return as_step(self._decide(questions))
-
-    async def _decide(self, questions: list[tuple[Member, Question]]) -> Step:
-        step = await self._chain.decide(self._claim, questions)
-        if step.outcome == SUCCESS and step.identity is not None and not step.identity.user:
-            # Nobody could judge it: that makes an anonymous client of a CONNECT, not of a token.
-            return failure("no authenticator accepts the token")
-        return step
+        return as_step(self._chain.decide(self._claim, questions, True))
 
 
 class _Token:

@@ -136,7 +136,7 @@ class Settings:
         Text(),
         "grants",
         "The claim with rules for this client alone, a list of lines `ACTION, TOPIC, CONDITION,"
-        " EFFECT`; see `access.md`.",
+        " EFFECT`; see `policy.md`.",
     )
     attributes: tuple[str, ...] = setting(
         ListOf(Text(empty=False)),

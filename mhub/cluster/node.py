@@ -66,6 +66,7 @@ class NodeSettings:
         self.suspect_s = 3.0
         self.dead_s = 10.0
         self.forget_s = 86_400.0  # 0: never
+        self.round_s = 60.0  # how often the registry is compared while it has something to collect
         self.takeover_timeout_s = 10.0
         self.retry_s = 0.5
         self.retry_max_s = 15.0

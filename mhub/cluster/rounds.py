@@ -11,7 +11,8 @@
 
     with each link, in both directions; a node is not ready before both have ended
     when the revision of a node, which each PING tells, is another one than ours
-    every minute while there are tombstones that are old enough to be collected, in both directions
+    every minute while there are tombstones that are old enough to be collected, or while somebody
+    is away who will be forgotten, unless another node still sees it; in both directions
     with all nodes when the lineage has become another one, or the floor was given up
 
 A round that began is only over by a TAKEN with its number; what is under way when the next one
@@ -38,12 +39,12 @@ from mhub.wire.publish import Publish
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
 
-ROUND_S: Final = 60.0
-"""How often rounds are repeated while there are tombstones to collect."""
-
 DIFFERENT_S: Final = 5.0
 """How long after a round that did not make revisions equal the next one begins, at least."""
 
+
+AFTER_S: Final = 1.0
+"""How much later than by the rest of the node somebody is forgotten."""
 
 UNDER_WAY: Final = 8
 """So many rounds with a node are remembered that were not confirmed."""
@@ -72,6 +73,7 @@ class Exchange(Filling):
         self.lineage = ""
         self.own = 0
         self.top = 0
+        self.untold = False  # our last round did not say that we know the other
         # Rounds whose entries wait for our store: the batch, number, lineage, own
         self.storing: deque[tuple[int, int, str, int]] = deque()
 
@@ -90,8 +92,8 @@ class Rounds(Fill):
         self._exchanges: dict[str, Exchange] = {}
         self._seen_at: dict[str, float] = {}  # known nodes: when they were linked last
         self._number = 0
-        self._repeated_at = 0.0
-        node.hub.registry.lineage_begun = self.begin_all
+        self._repeated_at = node.hub.now
+        node.hub.registry.lineage_begun = self._lineage_begun
 
     @property
     def _registry(self) -> Registry:
@@ -154,7 +156,6 @@ class Rounds(Fill):
 
     def begin(self, member: Member) -> None:
         registry, floors = self._registry, self._floors
-        registry.ensure_lineage_of_contents()
         exchange = self.exchange(member)
         exchange.index = None  # what is asked for from now on is as it is from now on
         exchange.began_at = self._node.hub.now
@@ -164,6 +165,10 @@ class Rounds(Fill):
         exchange.ours.append(Round(self._number, floors.lineage, stable))
         exchange.is_safe = False
         known = floors.nodes.get(member.name)
+        exchange.untold = not self._is_noted(member)
+        nodes = [[name, node.met] for name, node in floors.nodes.items() if name != member.name]
+        if known is not None and not exchange.untold:
+            nodes.append([member.name, known.met])
         self._node.send(
             member,
             frames.REGISTRY_DIGESTS,
@@ -174,11 +179,41 @@ class Rounds(Fill):
                 floor=floors.floor,
                 top=registry.top,
                 yours=known.taken if known is not None else 0,
-                nodes=[[name, node.met] for name, node in floors.nodes.items()],
+                forgot=floors.forgot(member.name),
+                linked=sorted(self._linked()),
+                nodes=nodes,
                 gone=[[name, timestamp] for name, timestamp in floors.gone.items()],
                 digests=registry.digests if registry.known() else [],
             ),
         )
+
+    def _is_noted(self, member: Member) -> bool:
+        """Whether the store knows a node."""
+        known = self._floors.nodes.get(member.name)
+        return known is not None and known.batch <= self._node.hub.durable
+
+    def _begin_again(self, member: Member) -> None:
+        """Tell a node that we know it, as soon as that is so."""
+        if self.exchange(member).untold and self._is_noted(member):
+            self.begin(member)
+
+    def _lineage_begun(self) -> None:
+        """The first change: those who are linked are known from now on."""
+        for member in list(self._node.links.values()):
+            if member.resumed:
+                self._know(member)
+                self._begin_again(member)
+
+    def _know(self, member: Member) -> bool:
+        """A node is known from now on, and soon in the store; whether it was not known."""
+        timestamp = self._registry.clock.timestamp(self._node.hub.now)
+        if not self._floors.meet(member.name, timestamp):
+            return False
+        self._registry.note()
+        journal = self._node.hub.journal
+        if journal is not None:
+            self._floors.nodes[member.name].batch = journal.mark()
+        return True
 
     # Taking
 
@@ -188,16 +223,21 @@ class Rounds(Fill):
         digests = said.numbers("digests")
         lineage = said.text("lineage")
         floor, yours = said.timestamp("floor"), said.timestamp("yours")
+        forgot = said.timestamp("forgot")
+        for name in said.texts("linked"):
+            self._seen_at[name] = self._node.hub.now
         nodes = [_name(each) for each in said.items("nodes")]
         gone = [_name(each) for each in said.items("gone")]
         theirs, own, top = said.number("round"), said.timestamp("own"), said.timestamp("top")
-        exchange.theirs, exchange.own, exchange.top = theirs, own, top
         # From now on, changes of this node are later than all that the other one relies on.
         self._registry.clock.saw(max(own, floor, top, yours))
         if lineage or self._floors.lineage:
-            self._meet(member, lineage, floor, nodes, gone)
+            knows_us = self._node.name in dict(nodes)
+            if not self._meet(member, lineage, knows_us, nodes, gone, forgot, floor):
+                return
+        exchange.theirs, exchange.own, exchange.top = theirs, own, top
         exchange.lineage = self._floors.lineage
-        if lineage and self._node.hub.now - exchange.began_at >= ROUND_S / 2:
+        if lineage and self._node.hub.now - exchange.began_at >= self._node.settings.round_s / 2:
             self.begin(member)  # it has something to collect, and needs our side for that
         self._compare(member, digests or [0] * len(self._registry.digests or []))
 
@@ -205,24 +245,31 @@ class Rounds(Fill):
         self,
         member: Member,
         lineage: str,
-        floor: int,
+        knows_us: bool,
         nodes: list[tuple[str, int]],
         gone: list[tuple[str, int]],
-    ) -> None:
-        """Whoever it is, and whomever it knows, is known from now on."""
+        forgot: int,
+        floor: int,
+    ) -> bool:
+        """Whoever it is, and whomever it knows, is known from now on; whether we can go on.
+
+        We cannot, if it has another lineage and does not know us yet; then it begins again.
+        """
         floors, us = self._floors, self._node.name
-        is_new = floors.merge(lineage)
-        if lineage == floors.lineage and member.name not in floors.nodes and us not in dict(nodes):
-            is_new = floors.yields(member.name, dict(gone).get(us, 0), floor) or is_new
-        timestamp = self._registry.clock.timestamp(self._node.hub.now)
-        news = floors.meet(member.name, timestamp)
-        others = [each for each in nodes if each[0] != us]
-        linked = {each.name for each in self._node.links.values()}
-        news = floors.hear(others, [each for each in gone if each[0] != us], linked) or news
-        if is_new or news:
-            self._registry.note()
+        is_new = knows_us and floors.merge(lineage)
+        if lineage == floors.lineage:
+            is_new = floors.yields(member.name, forgot, floor) or is_new
+        if floors.lineage:
+            self._know(member)
+            now = self._registry.clock.timestamp(self._node.hub.now)
+            others = [each for each in nodes if each[0] != us]
+            lost = [each for each in gone if each[0] != us]
+            if floors.hear(others, lost, self._linked(), now) or is_new:
+                self._registry.note()
         if is_new:
             self.begin_all()
+        self._begin_again(member)
+        return knows_us or not floors.would_merge(lineage)
 
     def entries(self, member: Member, body: bytes) -> None:
         refused = self._registry.take(read_entries(Said(body).items("set")))
@@ -296,11 +343,13 @@ class Rounds(Fill):
         for member in list(self._node.links.values()):
             if member.resumed:
                 self._store(member, self.exchange(member))
+                self._begin_again(member)
                 self._repair(member, now)
         self._forget_absent(now)
-        if now - self._repeated_at >= ROUND_S:
+        if now - self._repeated_at >= self._node.settings.round_s:
             self._repeated_at = now
-            if self._registry.has_old_tombstones(now):
+            self._registry.ensure_lineage_of_contents()
+            if self._registry.has_old_tombstones(now) or self._absent(now, 0.5):
                 self.begin_all()
                 self._rise()
 
@@ -317,16 +366,28 @@ class Rounds(Fill):
 
     def _forget_absent(self, now: float) -> None:
         """Those who were away for too long: if they come back, they take our table."""
-        floors, forget_s = self._floors, self._node.settings.forget_s
-        linked = {member.name for member in self._node.links.values()}
-        for name in list(floors.nodes):
+        floors, linked = self._floors, self._linked()
+        for name in floors.nodes:
             if name in linked or name not in self._seen_at:
                 self._seen_at[name] = now
-            elif forget_s and now - self._seen_at[name] >= forget_s:
-                # Of a cluster that is split one part at most has more than half of all.
-                here = len(linked.intersection(floors.nodes)) + 1
-                if 2 * here > len(floors.nodes) + 1:
-                    self.forget(name)
+        for name in self._absent(now, 1.0):
+            # Of a cluster that is split one part at most has more than half of all.
+            here = len(linked.intersection(floors.nodes)) + 1
+            if 2 * here > len(floors.nodes) + 1:
+                self.forget(name)
+
+    def _absent(self, now: float, part: float) -> list[str]:
+        """Known nodes that neither we nor those who are linked have seen for too long."""
+        settings = self._node.settings
+        if not settings.forget_s:
+            return []
+        # When the node has dropped what it kept for it in its channel: nothing old comes from here.
+        away_s = settings.forget_s + settings.dead_s + AFTER_S
+        names = self._floors.nodes
+        return [name for name in names if now - self._seen_at.get(name, now) >= part * away_s]
+
+    def _linked(self) -> set[str]:
+        return {member.name for member in self._node.links.values()}
 
     def forget(self, name: str) -> bool:
         """A node will not come back; whether it was known."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Final
 
 from mhub.config.kinds import Boolean, Choice, FilePath, Integer, Kind, Place
+from mhub.config.problems import Wrong
 from mhub.config.schema import setting
 
 REGISTRY: Final = "registry"
@@ -17,7 +18,12 @@ class PolicyPlace(Kind[str]):
     expected = '"registry", or the path of a CSV file'
 
     def read(self, value: object, place: Place) -> str:
-        return REGISTRY if value == REGISTRY else FilePath().read(value, place)
+        if value == REGISTRY:
+            return REGISTRY
+        try:
+            return FilePath().read(value, place)
+        except Wrong as wrong:
+            raise Wrong(self.expected, wrong.hint) from None
 
 
 @dataclass(frozen=True)

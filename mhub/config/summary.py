@@ -1,5 +1,6 @@
 """What a configuration comes to, in a few lines for `mhub check-config`."""
 
+from mhub.config.access import REGISTRY, AccessSettings
 from mhub.config.auth import SourceSettings
 from mhub.config.cluster import ClusterSettings
 from mhub.config.limits import LIMIT_KEYS
@@ -18,6 +19,8 @@ def summary(settings: Settings) -> str:
     lines.append(f"  {_store(settings.store)}")
     if settings.auth:
         lines.append(f"  clients are identified by {', then '.join(map(_source, settings.auth))}")
+    if settings.access is not None and settings.access.enabled:
+        lines.append(f"  {_access(settings.access)}")
     if settings.cluster is not None:
         lines.append(f"  {_cluster(settings.cluster)}")
     if settings.control.required:
@@ -41,6 +44,12 @@ def _store(store: StoreSettings) -> str:
         )
     safety = "" if store.synchronous == "full" else f', synchronous = "{store.synchronous}"'
     return f"sessions and messages in {store.path}{safety}"
+
+
+def _access(access: AccessSettings) -> str:
+    place = "the registry" if access.policy == REGISTRY else access.policy
+    refused = "" if access.subscribe == "strict" else f', subscribe = "{access.subscribe}"'
+    return f"access control by rules in {place}{refused}"
 
 
 def _cluster(cluster: ClusterSettings) -> str:

@@ -235,7 +235,9 @@ def _limits(lines: list[str], detail: Facts) -> None:
     """Its rates, and how often it has reached which limit."""
     rates, limited = _part(detail, "rates"), _part(detail, "limited")
     shown = [f"{name} {short_count(number_of(rates, name))}" for name in rates]
-    shown += [f"{name} reached {short_count(number_of(limited, name))} times" for name in limited]
+    shown += [
+        f"{name} reached {count(int(number_of(limited, name) or 0), 'time')}" for name in limited
+    ]
     for n, text in enumerate(shown):
         _line(lines, "" if n else "limits", text)
     for name in detail.get("waits_for") or ():

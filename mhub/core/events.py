@@ -380,12 +380,19 @@ class Events:
             )
 
     def denied_to(
-        self, burst: Burst, principal: Principal, cause: int, topic: str, text: str = ""
+        self,
+        burst: Burst,
+        principal: Principal,
+        cause: int,
+        topic: str,
+        text: str,
+        qos: int,
+        retain: bool,
     ) -> None:
         """The same of a session, whose client may not be connected: RECEIVE, SUBSCRIBE or WILL."""
         if burst.add(cause):
             self._tell_denied(
-                burst, principal, 0, cause, topic, reasons.NOT_AUTHORIZED, 0, False, text
+                burst, principal, 0, cause, topic, reasons.NOT_AUTHORIZED, qos, retain, text
             )
 
     def _tell_denied(

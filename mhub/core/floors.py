@@ -36,11 +36,15 @@ A node without a table (new, or without a store) has `own` = 1 until it had a ro
 that it knows: what it changed in an earlier life is in their tables, not in its own.
 
 Which nodes are known is replicated as well: names with the time at which they were met, and those
-that are gone with the time at which they were forgotten; the later one counts.  A node that joins
-knows all whom the others know before it has a floor.  Forgotten is who left, whom an operator
-forgets, and who was away for too long; the last only where those who are together are more than
-half of all.  So of a cluster that is split for days one part at most goes on collecting: whoever
-comes back takes its table.
+that are gone with the time at which they were forgotten; the later one counts.  A node takes part
+in a lineage when another one has said that it knows it, from its store: from then on its changes
+are later than all that was said about tables without it.  And it knows all whom the others know
+before it has a floor.
+
+Forgotten is who left, whom an operator forgets, and who was away for too long; the last only where
+those who are together are more than half of all, and none of them is linked with it.  So of a
+cluster that is split for days one part at most goes on collecting: whoever comes back takes its
+table.
 
 Two nodes may have forgotten each other: of a, b and c first a and b go on without c, then b and c
 without a.  Whoever was forgotten later is the one that was away, as two majorities have somebody in
@@ -70,6 +74,8 @@ class Known:
 
     def __init__(self, met: int) -> None:
         self.met = met
+        self.forgot = 0  # when it had been forgotten before that, if it was
+        self.batch = 0  # with which the store knows it
         self.given = 0  # all changes up to this are in its table
         self.taken = 0  # all changes of its own up to this are in our table
 
@@ -119,9 +125,17 @@ class Floors:
         """A node is linked; whether it was not known."""
         if name in self.nodes:
             return False
-        self.gone.pop(name, None)
-        self.nodes[name] = Known(timestamp)
+        self._know(name, timestamp)
         return True
+
+    def _know(self, name: str, timestamp: int) -> None:
+        known = self.nodes[name] = Known(timestamp)
+        known.forgot = self.gone.pop(name, 0)
+
+    def forgot(self, name: str) -> int:
+        """When a node was forgotten, though it may be known again; 0: never."""
+        known = self.nodes.get(name)
+        return known.forgot if known is not None else self.gone.get(name, 0)
 
     def forget(self, name: str, timestamp: int) -> None:
         """A node will not come back; if it does, it takes our table."""
@@ -139,21 +153,23 @@ class Floors:
         nodes: list[tuple[str, int]],
         gone: list[tuple[str, int]],
         linked: Collection[str],
+        now: int,
     ) -> bool:
         """Whom another node knows and has forgotten; `linked` are here.  Whether it was news."""
         news = False
         for name, timestamp in gone:
             known = self.nodes.get(name)
-            if name in linked or timestamp <= self.gone.get(name, 0):
-                continue
-            if known is None or known.met < timestamp:
+            if name in linked:
+                if known is not None and known.met <= timestamp:
+                    known.met = now  # the others can reach it by way of us
+                    news = True
+            elif timestamp > self.gone.get(name, 0) and (known is None or known.met < timestamp):
                 self.nodes.pop(name, None)
                 self._is_gone(name, timestamp)
                 news = True
         for name, timestamp in nodes:
             if name not in self.nodes and timestamp > self.gone.get(name, 0):
-                self.nodes[name] = Known(timestamp)
-                self.gone.pop(name, None)
+                self._know(name, timestamp)
                 news = True
         return news
 
@@ -168,19 +184,23 @@ class Floors:
 
     def merge(self, theirs: str) -> bool:
         """Join the lineage of another node, if it has more than ours; whether it has."""
-        ours = set(self.lineage.split("+")) - {""}
-        both = ours | (set(theirs.split("+")) - {""})
-        if both == ours:
+        if not self.would_merge(theirs):
             return False
+        both = {*self.lineage.split("+"), *theirs.split("+")} - {""}
         self.begin("+".join(sorted(both)))
         return True
 
-    def yields(self, name: str, forgot_us: int, their_floor: int) -> bool:
-        """Give up our floor, if we and a node have forgotten each other, and we were away.
+    def would_merge(self, theirs: str) -> bool:
+        return not {*theirs.split("+")} <= {*self.lineage.split("+"), ""}
 
-        `forgot_us`: when it forgot us; 0: it never knew us.
+    def yields(self, name: str, forgot_us: int, their_floor: int) -> bool:
+        """Give up our floor, if we do not know a node, which has forgotten us later than we did it.
+
+        `forgot_us`: when that was; 0: never.
         """
-        if not self.floor or (self.gone.get(name, 0), self.floor) >= (forgot_us, their_floor):
+        if name in self.nodes or not self.floor:
+            return False
+        if (self.gone.get(name, 0), self.floor) >= (forgot_us, their_floor):
             return False
         self.begin(self.lineage)
         return True
@@ -188,7 +208,10 @@ class Floors:
     # In the store
 
     def to_text(self, top: int) -> str:
-        nodes = {name: [each.met, each.given, each.taken] for name, each in self.nodes.items()}
+        nodes = {
+            name: [each.met, each.forgot, each.given, each.taken]
+            for name, each in self.nodes.items()
+        }
         return json.dumps(
             {
                 "lineage": self.lineage,
@@ -206,8 +229,9 @@ class Floors:
             noted = json.loads(text)
             self.lineage = str(noted["lineage"])
             self.floor = int(noted["floor"])
-            for name, (met, given, taken) in noted["nodes"].items():
+            for name, (met, forgot, given, taken) in noted["nodes"].items():
                 node = self.nodes[name] = Known(int(met))
+                node.forgot = int(forgot)
                 node.given, node.taken = int(given), int(taken)
             self.gone = {name: int(timestamp) for name, timestamp in noted["gone"].items()}
             return int(noted["top"])

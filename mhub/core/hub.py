@@ -65,7 +65,7 @@ CATCH_UP: Final = 5_000
 looked at: those who have something new do not wait for all who have much to catch up with."""
 
 REVIEWED: Final = 2_500
-"""So many clients get other limits with a tick: some milliseconds."""
+"""So many clients may get other limits with a tick: some milliseconds."""
 
 LOOK_UPS: Final = 2_000
 """So much work, in deliveries, may go into looking for retained messages before the next turn."""
@@ -91,6 +91,17 @@ class HubSettings:
         self.denied_publish = ACKNOWLEDGE  # of clients before MQTT 5: or DISCONNECT
         self.tell_withdrawn = True  # MQTT 5 clients that lose a subscription are disconnected
         self.publish_cache_size = 256  # topics for which a connection remembers that it may publish
+
+
+class QuotaReview:
+    """A walk through all sessions, for those whose users may have other limits."""
+
+    def __init__(self, users: set[str] | None) -> None:
+        self.users = users  # None: all
+        self.left: list[str] | None = None  # client ids; None: it has not begun
+
+    def add(self, users: set[str] | None) -> None:
+        self.users = None if users is None or self.users is None else self.users | users
 
 
 def no_quota(principal: Principal) -> Quota | None:
@@ -153,7 +164,8 @@ class Hub:
         self.throttle = Throttle()
         self.overload = Overload(settings.overload_drift_s)
         self.quota_of: Callable[[Principal], Quota | None] = no_quota
-        self.unreviewed: list[str] = []  # client ids whose limits may be others now
+        self.sessions_per_tick = 50_000  # that are looked at for a change of limits
+        self.quota_reviews: list[QuotaReview] = []  # of limits that may be others now
         self.sessions: dict[str, Session] = {}
         self.max_sessions = settings.max_sessions
         self.sessions_at: dict[str, int] = {}  # how many, by the listener they came to last
@@ -270,7 +282,7 @@ class Hub:
     def tick(self, now: float) -> None:
         self.now = now
         self.throttle.tick(now)
-        if self.unreviewed:
+        if self.quota_reviews:
             self._review_quotas()
         for timed in self.wheel.tick(now):
             try:
@@ -329,20 +341,28 @@ class Hub:
     def quotas_changed(self, users: set[str] | None) -> None:
         """quota_of() says something else of these users, or (None) of any: clients that are
         connected have it within the next ticks."""
-        wanted = [
-            client_id
-            for client_id, session in self.sessions.items()
-            if session.connection is not None and (users is None or session.principal.user in users)
-        ]
-        self.unreviewed = wanted if users is None else self.unreviewed + wanted
+        reviews = self.quota_reviews
+        if len(reviews) < 2:
+            reviews.append(QuotaReview(users))
+        else:  # the first one is under way
+            reviews[1].add(users)
 
     def _review_quotas(self) -> None:
-        due = self.unreviewed[:REVIEWED]
-        del self.unreviewed[:REVIEWED]
-        for client_id in due:
-            session = self.sessions.get(client_id)
-            if session is not None and session.connection is not None:
+        review = self.quota_reviews[0]
+        left = review.left
+        if left is None:
+            left = review.left = list(self.sessions)
+        until = max(0, len(left) - self.sessions_per_tick)
+        reviewed = 0
+        while len(left) > until and reviewed < REVIEWED:
+            session = self.sessions.get(left.pop())
+            if session is None or session.connection is None:
+                continue
+            if review.users is None or session.principal.user in review.users:
+                reviewed += 1
                 self.review_quota(session, session.connection)
+        if not left:
+            del self.quota_reviews[0]
 
     def review_quota(self, session: Session, connection: Connection) -> None:
         before = connection.limits
@@ -703,7 +723,8 @@ class Hub:
         message = will.message
         if self.may_leave_will(session.principal, message):
             self.stats.publish_denied += 1  # it could be left, and its client may not any more
-            session.tell_denied(events.WILL, message.topic, "it is not published")
+            text = "it is not published"
+            session.tell_denied(events.WILL, message.topic, text, message.qos, message.retain)
             return
         if message.expiry_s >= 0:
             message.expires_at = self.now + message.expiry_s

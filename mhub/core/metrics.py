@@ -252,6 +252,20 @@ def _messages() -> list[Metric]:
             lambda hub: hub.retained.size_bytes,
         ),
         Metric(
+            "registry/revision",
+            TEXT,
+            "",
+            "the revision of the registry (users, roles, rules, bans) that this node applies",
+            lambda hub: hub.registry.revision,
+        ),
+        Metric(
+            "registry/entries",
+            GAUGE,
+            "entries",
+            "entries of the registry",
+            lambda hub: len(hub.registry),
+        ),
+        Metric(
             "subscriptions/count",
             GAUGE,
             "subscriptions",
@@ -791,6 +805,21 @@ def _cluster() -> list[Metric]:
                     for peer in hub.require_peers().all
                 ]
             ),
+        ),
+        Metric(
+            "cluster/registry/tombstones",
+            GAUGE,
+            "deletions",
+            "deletions in the registry that are remembered until every known node has them",
+            lambda hub: len(hub.registry.tombstones),
+        ),
+        Metric(
+            "cluster/registry/refused",
+            COUNTER,
+            "entries",
+            "entries of the registry that a node which was away for long still had, and that were"
+            " deleted meanwhile",
+            lambda hub: hub.registry.refused,
         ),
         Metric(
             "cluster/dropped/qos0",

@@ -17,7 +17,8 @@ nothing in here is in the tree of retained messages, in a route or under $SYS.
 
 Newest wins.  A deleted entry leaves a tombstone, which lasts until `mhub.core.floors` says that
 every known node has it; there is why an entry that it refuses was deleted.  In a hub that never was
-in a cluster a tombstone would be for nobody, and there is none.
+in a cluster it lasts for a day: a command may have changed the store of a node that did not run,
+and had just joined.
 
 A watcher is called before change() returns and before a change of another node is confirmed: what
 was acknowledged is in force here.
@@ -177,7 +178,8 @@ class Registry(ReplicatedMap):
             # As safe as what made it so.
             last = self.waiting[-1].tracker if self.waiting else AckTracker()
             return Change(self, last, self.revision)
-        self._ensure_lineage()
+        if not self.entries and not self.tombstones:
+            self._ensure_lineage()  # else those who made it first will tell
         hlc = self.clock.timestamp(now)
         for key, value in changes:
             self._put(entry_message(key, value, hlc))
@@ -195,7 +197,7 @@ class Registry(ReplicatedMap):
         return change
 
     def ensure_lineage_of_contents(self) -> None:
-        """A table from before there was a cluster has none."""
+        """A table from before there was a cluster has none, and nobody may be there to tell it."""
         if self.entries:
             self._ensure_lineage()
 
@@ -208,7 +210,7 @@ class Registry(ReplicatedMap):
                 self.lineage_begun()
 
     def _change_set(self, changes: list[tuple[str, str]], hlc: int) -> Publish:
-        body = {"lineage": self.floors.lineage, "set": [[key, hlc, each] for key, each in changes]}
+        body = {"set": [[key, hlc, each] for key, each in changes]}
         text = json.dumps(body, separators=(",", ":"), ensure_ascii=False)
         message = Publish(TOPIC, text.encode("utf-8"), 1, True)
         message.topic = TOPIC.decode()
@@ -235,18 +237,10 @@ class Registry(ReplicatedMap):
         else:
             if old is not None:
                 del self._keys[bisect_left(self._keys, key)]
-            if not self._keeps_tombstones():
-                if journal is not None:
-                    journal.forget_retained(topic)
-                    self.note()  # with the highest version
-                return
             self.tombstones[topic] = message
         self._count(message)
         if journal is not None:
             journal.put_entry(message)
-
-    def _keeps_tombstones(self) -> bool:
-        return self.digests is not None or self.floors.lineage != ""
 
     def _tell(self, keys: list[str]) -> None:
         if not keys:
@@ -277,12 +271,9 @@ class Registry(ReplicatedMap):
             body = json.loads(payload)
         except (ValueError, RecursionError) as error:
             raise malformed(f"a change of the registry that is not JSON: {error}") from error
-        if not isinstance(body, dict) or not isinstance(body.get("lineage"), str):
-            raise malformed("a change of the registry without a lineage")
+        if not isinstance(body, dict):
+            raise malformed("a change of the registry that is no object")
         entries = read_entries(body.get("set"))
-        if not self.floors.lineage and body["lineage"]:
-            self.floors.begin(body["lineage"])
-            self.note()
         self.take(entries)
 
     def take(self, entries: list[tuple[str, int, str]]) -> list[tuple[str, int]]:
@@ -323,10 +314,11 @@ class Registry(ReplicatedMap):
 
     def collect(self, now: float) -> None:
         """Forget deletions that every known node has, and that are old enough."""
-        floors = self.floors
-        if not self.tombstones or not floors.floor:
+        if not self.tombstones:
             return
-        limit = min(floors.floor, self._old(now))
+        limit = self._old(now)
+        if self.digests is not None or self.floors.lineage:
+            limit = min(limit, self.floors.floor)
         over = [topic for topic, each in self.tombstones.items() if each.hlc <= limit]
         for topic in over:
             self._drop_tombstone(topic)

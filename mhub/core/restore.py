@@ -67,6 +67,8 @@ def restore(hub: Hub, contents: Contents, limits_of: Callable[[str], Limits]) ->
         hub.review_if_stale(session)
         if session.shares:
             hub.storage.refill(session)  # so that others of its groups can take over
+    # Also without a cluster: what is changed now has to be later than what a node of one has said.
+    hub.registry.clock.saw(int(contents.notes.get(hlc.NOTE, 0)))
     _recall_registry_note(hub, contents.notes.get(REGISTRY, ""))
     for body in contents.retained:
         try:

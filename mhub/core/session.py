@@ -548,10 +548,10 @@ class Session(Subscriber):
 
     def tell_denied_receive(self, topic: str) -> None:
         self.hub.stats.receive_denied += 1
-        self.tell_denied(events.RECEIVE, topic, "")
+        self.tell_denied(events.RECEIVE, topic, "", 0, False)
 
-    def tell_denied(self, cause: int, topic: str, text: str) -> None:
-        self.hub.events.denied_to(self._burst(), self.principal, cause, topic, text)
+    def tell_denied(self, cause: int, topic: str, text: str, qos: int, retain: bool) -> None:
+        self.hub.events.denied_to(self._burst(), self.principal, cause, topic, text, qos, retain)
 
     def begin_review(self) -> list[str]:
         hub = self.hub
@@ -582,7 +582,8 @@ class Session(Subscriber):
             self.principal, subscription.topic_filter, subscription.qos, subscription.share
         ):
             return True
-        self.tell_denied(events.SUBSCRIBE, subscription.topic_filter, "it was withdrawn")
+        name_in_full, qos = subscription.topic_filter, subscription.qos
+        self.tell_denied(events.SUBSCRIBE, name_in_full, "it was withdrawn", qos, False)
         self.hub.subscribing.withdraw(self, name, subscription)
         return False
 

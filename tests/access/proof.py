@@ -62,7 +62,8 @@ class Proof:
         while self.cases < wanted:
             self._run_batch(self.number + batch)
             batch += 1
-        print(f"{what}: no difference in {self.cases} cases, {time.monotonic() - began:.0f} s")
+        took_s = time.monotonic() - began
+        print(f"{what}: no difference in {self.cases} cases, {took_s:.0f} s", flush=True)
 
     def _run_batch(self, number: int) -> None:
         @seed(number)

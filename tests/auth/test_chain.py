@@ -223,6 +223,31 @@ class LaterTests(ChainCase):
         self.assertRefused(later.step, reasons.SERVER_UNAVAILABLE)
 
 
+class EndTests(ChainCase):
+    """What a source of somebody else does wrong at the end hurts nobody."""
+
+    def test_stop_and_reload(self) -> None:
+        broken, hanging, last = Says(), Says(), Says()
+        done: list[str] = []
+
+        def fail() -> None:
+            raise ZeroDivisionError
+
+        broken.stop = broken.reload = fail  # type: ignore
+        hanging.stop = Deferred  # type: ignore
+        last.stop = lambda: done.append("stopped")  # type: ignore
+        last.reload = lambda: done.append("reloaded")  # type: ignore
+        for source in (broken, hanging, last):
+            self.world.put(source)
+        self.world.chain.reload()
+        ended = Deferred.fromCoroutine(self.world.chain.stop(self.world.clock, 5.0))
+        self.assertNoResult(ended)
+        self.world.clock.advance(5.1)
+        self.successResultOf(ended)
+        self.assertEqual(done, ["reloaded", "stopped"])
+        self.assertEqual([event.kind for event in self.world.events], [events.CRASHED] * 3)
+
+
 class CostTests(ChainCase):
     """A login that fails costs the same, and is answered the same, whoever knows the name."""
 
@@ -336,6 +361,16 @@ class UserTests(ChainCase):
             (first.identity.tenant, first.identity.attributes), ("plant", {"site": "hall-1"})
         )
         self.assertEqual((second.identity.tenant, second.identity.attributes), ("other", {}))
+
+    def test_the_source_keeps_its_identity(self) -> None:
+        """It may be a remembered answer: what the registry says later counts later."""
+        answer = alice()
+        self.world.put(Says(answer))
+        for tenant in ("plant", "other"):
+            self.world.registry.put("user/alice", {"tenant": tenant})
+            step = self.world.ask("alice", b"x")
+            assert step.identity is not None
+            self.assertEqual(step.identity.tenant, tenant)
 
     def test_what_changes_before_the_answer_takes_effect(self) -> None:
         """An answer that comes later is looked at again in the turn in which it is acted on."""

@@ -7,7 +7,6 @@ from typing import Any
 import bcrypt
 from twisted.internet import reactor
 from twisted.internet.defer import Deferred, DeferredList
-from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import SynchronousTestCase, TestCase
 
 from mhub.auth import mysql, postgresql
@@ -407,19 +406,19 @@ class FaultSuite:
         """No login fails for a connection that was lost meanwhile."""
         await DeferredList([self.ask(client_id=f"c{n}") for n in range(5)])
         failures = self.context.hub.stats.auth_backend_failures
-        await deferToThread(self.server.stop)
-        await deferToThread(self.server.start)
+        self.server.stop()
+        self.server.start()
         answers = await DeferredList([self.ask(client_id=f"c{n}") for n in range(5)])
         self.assertEqual([answer.text for _, answer in answers], [""] * 5)
         self.assertEqual(self.context.hub.stats.auth_backend_failures, failures)
 
     async def test_dies_and_comes_back(self: Any) -> None:
         await self.until_yes()
-        await deferToThread(self.server.kill)
+        self.server.kill()
         outcomes = [(await self.ask()).outcome for _ in range(5)]
         self.assertEqual(set(outcomes), {CANNOT_TELL})
         self.assertGreaterEqual(self.context.hub.stats.auth_backend_rejected, 1)
-        await deferToThread(self.server.start)
+        self.server.start()
         await self.until_yes()
 
     async def test_stops_while_it_hangs(self: Any) -> None:

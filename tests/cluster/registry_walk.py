@@ -29,7 +29,7 @@ from collections import deque
 from random import Random
 from typing import Any
 
-from mhub.cluster.rounds import ROUND_S, Rounds
+from mhub.cluster.rounds import Rounds
 from mhub.core.hlc import NOTE as CLOCK_NOTE
 from mhub.core.hlc import Clock
 from mhub.core.journal import Journal
@@ -38,6 +38,7 @@ from mhub.core.registry import NOTE, PREFIX, Change, Registry
 from mhub.wire.publish import Publish
 
 EPOCH = 1_000_000.0
+ROUND_S = 60.0
 KEYS = ("user/alice", "user/bob", "rule/1", "ban/client/x")
 
 
@@ -52,6 +53,8 @@ class Peer:
 
 class Settings:
     forget_s = 0.0
+    dead_s = 10.0
+    round_s = ROUND_S
 
 
 class Side:
@@ -287,22 +290,29 @@ class Walk:
                 self.note(f"{side.name} forgets {other}")
                 self.forgotten.add(other)
                 side.rounds.forget(other)
+                self.channels[side.name, other].clear()
         elif kind == "absence":
             self._absence()
 
     def _absence(self) -> None:
         """Nobody is told: all who are away for this long are forgotten where most are."""
         self.note("a long time passes")
-        self.now += 1000.0
         for side in self.sides.values():
             side.settings.forget_s = 500.0
+        for _ in range(2):
+            self.now += 200.0
+            self._turn()
+            self._flow()
+        self.now += 600.0
+        for side in self.sides.values():
             if side.up:
-                before = set(side.registry.floors.nodes)
+                # What was kept for a node in a channel is dropped, whoever has the majority.
+                for name in self.sides:
+                    if name != side.name and name not in side.links:
+                        self.channels[side.name, name].clear()
                 side.rounds.tick(self.now)
-                gone = before - set(side.registry.floors.nodes)
-                self.forgotten |= gone
-                if gone:
-                    self.note(f"{side.name} forgets {gone} in that time")
+        self._note_forgotten()
+        for side in self.sides.values():
             side.settings.forget_s = 0.0
 
     def _apart(self, away: Side) -> None:
@@ -328,6 +338,12 @@ class Walk:
             if name != away.name:
                 self.link(name, away.name)
 
+    def _note_forgotten(self) -> None:
+        for side in self.sides.values():
+            if gone := set(side.registry.floors.gone) - self.forgotten:
+                self.note(f"{side.name} has forgotten {gone}")
+                self.forgotten |= gone
+
     def _turn(self) -> None:
         """Time for rounds, everywhere."""
         self.now += ROUND_S + self.tombstone_s
@@ -337,6 +353,7 @@ class Walk:
                     member.revision = self.sides[member.name].registry.revision
                 side.rounds.tick(self.now)
                 side.registry.collect(self.now)
+        self._note_forgotten()
 
     def link(self, one: str, two: str) -> None:
         a, b = self.sides[one], self.sides[two]
@@ -403,6 +420,7 @@ class Walk:
 
     def check(self) -> None:
         """At any time."""
+        self._note_forgotten()
         for side in self.sides.values():
             if not side.up:
                 continue
@@ -427,7 +445,7 @@ class Walk:
                 if found is None:
                     if not self._deleted_since(key, version):
                         self.wrong.append(f"{side.name}: {key} is gone, which it acknowledged")
-                elif found[0] < version:
+                elif found[0] < version and (self.versions[key][version] or not self.merged):
                     self.wrong.append(f"{side.name}: {key} is older than acknowledged")
 
     def _check_collected(self, side: Side, table: dict[str, tuple[int, str]]) -> None:
@@ -470,8 +488,13 @@ class Walk:
                 side.acknowledge()
                 if not self.random.randrange(50):
                     side.rounds.tick(self.now)
-            linked = [(side.name, name) for side in up for name in side.links]
-            if not any(self.frames[pair] or self.channels[pair] for pair in linked):
+            for _ in range(2):
+                linked = [(side.name, name) for side in up for name in side.links]
+                if any(self.frames[pair] or self.channels[pair] for pair in linked):
+                    break
+                for side in up:
+                    side.rounds.tick(self.now)
+            else:
                 return
         self.wrong.append("it does not come to rest")
 

@@ -15,6 +15,7 @@ from mhub.core import records
 from mhub.core.channel_records import (
     Entry,
     Origin,
+    control_of,
     read_control,
     read_special,
     record_of,
@@ -24,6 +25,7 @@ from mhub.core.codec import encode_rows
 from mhub.core.delivery import Subscription
 from mhub.core.records import DeliveryRecord, Row
 from mhub.wire.errors import ProtocolFault
+from mhub.wire.primitives import u32
 from mhub.wire.publish import Publish, topic_field
 from tests.cluster import sim_history
 from tests.cluster.bending import BentSimulation, bend, bend_bytes
@@ -35,6 +37,11 @@ from tests.helpers.packets import Packet
 
 CONTROLLED = (1).to_bytes(8, "big") + b"\x03\x00\x01\x00\x00\x00\x01s"
 """The begin of a frame with a control record about client s, whose body is a letter."""
+
+
+def relayed(body: bytes) -> bytes:
+    """A frame with late entries for client s."""
+    return (1).to_bytes(8, "big") + control_of(Publish(b"s", b"R" + body, 1, False))
 
 
 class WhoseTests(SynchronousTestCase):
@@ -59,7 +66,10 @@ class WhoseTests(SynchronousTestCase):
             (frames.PUBLISHES, bytes(8) + b"\x30\x05", "is cut off"),
             (frames.ENTRIES, b'{"client":"s"}\n', "it has no 'epoch'"),
             (frames.PUBLISHES, CONTROLLED + b"X", "of an unknown kind"),
-            (frames.PUBLISHES, CONTROLLED + b"R", "invalid messages of a session"),
+            (frames.PUBLISHES, CONTROLLED + b"R", "ends inside a four-byte integer"),
+            (frames.PUBLISHES, relayed(u32(9) + b"alice"), "late entries without their user"),
+            (frames.PUBLISHES, relayed(u32(1) + b"\xff"), "UTF-8"),
+            (frames.PUBLISHES, relayed(u32(5) + b"alice"), "invalid messages of a session"),
         ):
             with self.subTest(kind=kind, body=body):
                 self.setUp()

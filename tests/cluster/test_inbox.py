@@ -137,8 +137,8 @@ class Order(Case):
         self.assertTrue(self.here.node.members["b"].has_table)
 
     def test_signs_of_life_do_not(self) -> None:
-        self.far.say(frames.PING, at=7)
-        self.assertEqual(self.far.told(frames.PONG), [{"at": 7}])
+        self.far.say(frames.PING, at=7, registry="")
+        self.assertEqual(self.far.told(frames.PONG), [{"at": 7, "registry": ""}])
 
     def test_what_waits_does_not_count_as_received(self) -> None:
         """So the other side does not send more than its window."""

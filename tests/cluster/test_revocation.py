@@ -64,6 +64,34 @@ class WholeClusterTests(Case):
                 got = [packet.payload for packet in again.take() if packet.type == "PUBLISH"]
                 self.assertEqual(got, [b"6"])
 
+    def test_a_session_that_was_split_between_two_users(self) -> None:
+        """Whoever takes a client id while nodes are apart gets nothing of what waited under it."""
+        for durable in (False, True):
+            for user, expected in (("mallory", []), ("reader", [b"1"])):
+                with self.subTest(durable=durable, user=user):
+                    self.rules = {}
+                    nodes = self.begin(durable)
+                    a, b = nodes["a"], nodes["b"]
+                    reader = self.reader(a)
+                    self.subscribe(a, reader, "t", 1)
+                    a.send(reader, p.pingreq())
+                    a.lose(reader)
+                    a.sim.run(1.0)
+                    writer = self.connect(a, "w", username="writer")
+                    a.send(writer, p.publish("t", b"1", 1, 1))
+                    a.sim.run(1.0)
+                    a.sim.split({"a"}, {"b"})
+                    a.sim.run(2.0)
+                    other = b.open(4)
+                    b.send(other, p.connect("r", 4, False, username=user))
+                    a.sim.run(20.0)
+                    self.assertFalse(other.next("CONNACK").session_present)
+                    b.send(other, p.pingreq())
+                    a.sim.heal()
+                    a.sim.run(20.0)
+                    got = [each.payload for each in other.take() if each.type == "PUBLISH"]
+                    self.assertEqual(got, expected)
+
     def test_the_session_of_a_deleted_user_ends_where_it_arrives(self) -> None:
         for durable in (False, True):
             with self.subTest(durable=durable):

@@ -59,11 +59,11 @@ class Case(SynchronousTestCase):
     def keys(self) -> list[str]:
         return [entry.key for entry in self.registry.items("")]
 
-    def begin(self, far: Far, **fields: Any) -> None:
-        """Node b begins a round."""
+    def begin(self, far: Far, nodes: Any = (), **fields: Any) -> None:
+        """Node b, which knows us and others, begins a round."""
         said: dict[str, Any] = {"round": 1, "lineage": "", "own": 1, "floor": 0, "top": 0}
-        said |= {"yours": 0, "nodes": [], "gone": [], "digests": []}
-        far.say(frames.REGISTRY_DIGESTS, **(said | fields))
+        said |= {"yours": 0, "forgot": 0, "linked": [], "gone": [], "digests": []}
+        far.say(frames.REGISTRY_DIGESTS, nodes=[["a", 5], *nodes], **(said | fields))
 
     def differ(self, *buckets: int) -> list[int]:
         ours = list(self.registry.digests or [])
@@ -256,7 +256,7 @@ class AbsenceTests(Case):
     def pass_time(self) -> None:
         node = self.here.node
         node.settings.forget_s = 100.0
-        for seconds in (0.0, 50.0, 99.0, 101.0):
+        for seconds in (0.0, 50.0, 99.0, 112.0):
             for far in list(node.links):
                 node.members[far.name].received_at = self.here.world.now + seconds  # type: ignore[attr-defined]
             node.hub.now = self.here.world.now + seconds

@@ -10,6 +10,7 @@ from mhub.operations.clients import Moment, detail, summary
 from mhub.operations.operations import Operations
 from tests.control.canned import CannedSocket
 from tests.core.world import World
+from tests.helpers import packets as p
 from tests.operations.around import Around, Pauses
 from tests.test_cli import CliCase
 
@@ -198,6 +199,22 @@ class ClientsTests(BrokerCommandCase):
             "subscriptions  t/#, QoS 1, no local",
         ):
             self.assertIn(text, self.out)
+
+    def test_one_at_its_limits(self) -> None:
+        rates = {"max_messages_per_s": 10, "max_messages_out_per_s": 5}
+        client = self.world.client("a", limits=rates)
+        client.subscribe("t")
+        client.send(p.publish("t", b"x") * 20)
+        told = detail(client.session, Moment(self.world.now, 0.0))
+        self.ask("clients", "a", answers=(told,))
+        for line in (
+            "limits         max_messages_per_s 10",
+            "               max_messages_out_per_s 5",
+            "               max_messages_per_s reached 1 time",
+            "               it is not read from until it may send again",
+            "               messages wait until it may have more",
+        ):
+            self.assertIn(line, self.out.splitlines())
 
     def test_one_with_many_subscriptions(self) -> None:
         client = self.world.client("a")

@@ -82,17 +82,18 @@ class KnownTests(Case):
 
     def test_the_later_word_about_a_node_counts(self) -> None:
         self.floors.forget("c", 60)
-        self.assertFalse(self.floors.hear([("c", 59)], [], ()))
+        self.assertFalse(self.floors.hear([("c", 59)], [], (), 99))
         self.assertNotIn("c", self.floors.nodes)
-        self.assertTrue(self.floors.hear([("c", 61)], [], ()))
+        self.assertTrue(self.floors.hear([("c", 61)], [], (), 99))
         self.assertIn("c", self.floors.nodes)
-        self.assertFalse(self.floors.hear([], [("c", 61)], ()))
-        self.assertTrue(self.floors.hear([], [("c", 62)], ()))
+        self.assertFalse(self.floors.hear([], [("c", 61)], (), 99))
+        self.assertTrue(self.floors.hear([], [("c", 62)], (), 99))
         self.assertNotIn("c", self.floors.nodes)
 
     def test_who_is_linked_is_not_forgotten(self) -> None:
-        self.assertFalse(self.floors.hear([], [("c", 99)], {"c"}))
-        self.assertIn("c", self.floors.nodes)
+        self.assertTrue(self.floors.hear([], [("c", 60)], {"c"}, 70))
+        self.assertEqual(self.floors.nodes["c"].met, 70)
+        self.assertFalse(self.floors.hear([], [("c", 60)], {"c"}, 80))
 
     def test_who_comes_back_is_known_again_from_the_start(self) -> None:
         self.take_all(50)
@@ -140,12 +141,16 @@ class LineageTests(Case):
             floors.gone["z"] = ours
             self.assertEqual(floors.yields("z", theirs, 40), yields)
             self.assertEqual(floors.floor, 0 if yields else 50)
+        self.assertFalse(self.with_floor("x", 50).yields("b", 70, 60))  # which it knows
 
     def test_never_both_give_up_and_never_none(self) -> None:
         for ours, theirs, floor, their_floor in ((0, 0, 50, 51), (9, 9, 51, 50), (1, 2, 60, 50)):
             here, there = self.with_floor("x", floor), self.with_floor("x", their_floor)
-            here.gone["b"], there.gone["a"] = ours, theirs
-            yielded = [here.yields("b", theirs, their_floor), there.yields("a", ours, floor)]
+            here.gone["there"], there.gone["here"] = ours, theirs
+            yielded = [
+                here.yields("there", theirs, their_floor),
+                there.yields("here", ours, floor),
+            ]
             self.assertEqual(sorted(yielded), [False, True])
 
 

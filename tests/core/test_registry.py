@@ -73,10 +73,14 @@ class TableTests(Case):
         self.assertIsNone(self.registry.get("user/alice"))
         self.assertEqual((shown(self.registry), len(self.registry)), ({}, 0))
 
-    def test_without_a_cluster_no_tombstone_is_left(self) -> None:
+    def test_without_a_cluster_a_tombstone_is_left_for_a_day(self) -> None:
         self.change(user_alice=ALICE)
         self.change(user_alice=None)
-        self.assertEqual(self.registry.known(), [])
+        before = self.registry.revision
+        self.registry.collect(self.world.now + 86_000.0)
+        self.assertEqual(len(self.registry.tombstones), 1)
+        self.registry.collect(self.world.now + 87_000.0)
+        self.assertEqual((self.registry.known(), self.registry.revision), ([], before))
 
     def test_each_change_raises_the_revision(self) -> None:
         revisions = [self.registry.revision]
@@ -189,10 +193,13 @@ class StoreTests(Case):
     def test_the_revision_does_not_go_back_when_the_last_change_is_a_deletion(self) -> None:
         self.change(user_alice=ALICE)
         self.change(user_alice=None)
-        self.disk.settle()
         before = self.registry.revision
-        self.restart()
-        self.assertEqual(self.registry.revision, before)
+        for seconds in (0.0, 90_000.0):
+            self.registry.collect(self.world.now + seconds)
+            self.disk.settle()
+            self.restart()
+            self.assertEqual(self.registry.revision, before)
+        self.assertEqual(self.registry.known(), [])
 
     def test_what_is_not_safe_is_not(self) -> None:
         change = self.registry.change({"a": "1"}, self.world.now)
@@ -221,6 +228,29 @@ class StoreTests(Case):
         self.registry.change({f"k{n}": "1" for n in range(100)}, self.world.now)
         self.disk.settle()
         self.assertEqual(self.disk.batches, before + 1)
+
+    def test_changes_without_the_cluster_are_later_than_what_the_node_said(self) -> None:
+        """As by a command, while the node does not run: others take it when that is back."""
+        ahead = self.registry.clock.at(self.world.now + 3600.0)
+        self.hub.require_journal().note("clock", str(ahead))
+        self.disk.settle()
+        self.restart()
+        self.change(user_alice=ALICE)
+        self.assertGreater(self.registry.top, ahead)
+
+    def test_a_node_of_a_cluster_leaves_tombstones_also_without_it(self) -> None:
+        self.registry.floors.begin("x")
+        self.registry.note()
+        self.change(user_alice=ALICE, user_bob=BOB)
+        self.disk.settle()
+        self.restart()
+        self.change(user_alice=None)
+        self.registry.collect(self.world.now + 90_000.0)
+        self.disk.settle()
+        self.restart()
+        self.assertEqual(
+            [each.topic for each in self.registry.tombstones.values()], [PREFIX + "user/alice"]
+        )
 
     def test_watchers_hear_of_what_the_store_had(self) -> None:
         self.change(user_alice=ALICE, user_bob=BOB)
@@ -262,7 +292,7 @@ class ClientTests(Case):
         """[MQTT-1.5.4-2]"""
         for packet in (
             p.publish(PREFIX + "user/eve", b"{}", 0, None, True),
-            p.publish("\0registry", b'{"lineage":"","set":[["user/eve",9,"{}"]]}', 0, None, True),
+            p.publish("\0registry", b'{"set":[["user/eve",9,"{}"]]}', 0, None, True),
             p.subscribe(1, (PREFIX + "user/alice", 0)),
             p.subscribe(1, ("\0registry/#", 0)),
         ):
@@ -363,9 +393,9 @@ class TakingTests(Case):
             [["a", 5, "\ud800"]],
         ):
             found = [good, *wrong] if isinstance(wrong, list) else wrong
-            body = json.dumps({"lineage": "x", "set": found}).encode()
+            body = json.dumps({"set": found}).encode()
             self.assertRaises(ProtocolFault, self.registry.take_change, body)
-        for text in (b"{", b"[]", b"[" * 100_000, b'{"set":[]}', b'{"lineage":1,"set":[]}'):
+        for text in (b"{", b"[]", b"[" * 100_000, b"{}"):
             self.assertRaises(ProtocolFault, self.registry.take_change, text)
         self.assertEqual(shown(self.registry), {})
 

@@ -196,7 +196,7 @@ class Withdrawn(Case):
         self.rest()
         [event] = self.world.diary.of(DENIED)
         self.assertEqual((event.cause, event.topic, event.client_id), ("subscribe", "a", "reader"))
-        self.assertTrue(event.rule.startswith("subscribe a"))
+        self.assertEqual(event.rule, "subscribe a 1 False")
         self.assertEqual(self.world.stats.denied_by_rule, {event.rule: 1})
 
     def test_a_client_that_may_not_connect_any_more(self) -> None:
@@ -688,6 +688,7 @@ class Wills(Case):
         self.assertEqual(self.world.stats.publish_denied, 1)
         [event] = self.world.diary.of(DENIED)
         self.assertEqual((event.cause, event.topic, event.client_id), ("will", "w", "u"))
+        self.assertEqual(event.rule, "publish w 0 False")
 
     def test_at_a_node_that_takes_over_from_another(self) -> None:
         """Its hub has no clients and no listeners, but sessions whose wills become due."""

@@ -177,6 +177,8 @@ class Cluster(Case):
                 "dropped/qos0": "1",
                 "dropped/full": "0",
                 "refused/full": "0",
+                "registry/refused": "0",
+                "registry/tombstones": "0",
                 "queued/messages": "2",
                 "queued/bytes": "16",
             },

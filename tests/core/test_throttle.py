@@ -1,5 +1,6 @@
 """Clients that are faster than they may be: what waits, what is dropped, who has to go."""
 
+import random
 from dataclasses import fields
 from typing import Any
 from unittest import TestCase
@@ -292,6 +293,62 @@ class SharedTests(Case):
         self.assertEqual(self.heard(10.0), 150)
 
 
+class RandomTests(Case):
+    """Any limits, clients, sizes and moments."""
+
+    def test_nothing_is_lost_or_reordered_and_no_rate_is_passed(self) -> None:
+        for seed in range(40):
+            self.run_one(random.Random(seed))
+
+    def run_one(self, rng: random.Random) -> None:
+        limits: dict[str, Any] = {}
+        for scope in ("", "user_", "tenant_", "listener_"):
+            if rng.random() < 0.6:
+                limits[f"max_{scope}messages_per_s"] = rng.choice((0.7, 3, 20, 150))
+            if rng.random() < 0.6:
+                limits[f"max_{scope}bytes_per_s"] = rng.choice((300, 2000, 20_000))
+        limits["rate_burst_s"] = rng.choice((0.5, 1.0, 5.0))
+        self.build(work_per_turn=rng.choice((5, 20_000)), **limits)
+        users = [f"{rng.choice('xy')}/{rng.choice('ab')}" for _ in range(4)]
+        clients = [self.client(f"c{n}", user) for n, user in enumerate(users)]
+        sent = [0] * 4
+        found: list[list[int]] = [[] for _ in clients]
+        passed: list[tuple[float, int, int]] = []  # when, whose, how many bytes
+        begin = self.world.now
+        for turn in range(600):
+            for n, client in enumerate(clients):
+                if turn < 40 and client.outlet.reading and rng.random() < 0.4:
+                    pieces = []
+                    for _ in range(rng.randrange(12)):
+                        data = b"%d " % sent[n] + bytes(rng.choice((0, 50, 700)))
+                        qos = rng.randrange(2)
+                        pid = sent[n] % 60_000 + 1 if qos else None
+                        pieces.append(p.publish(f"t/{n}", data, qos, pid))
+                        sent[n] += 1
+                    client.send(*pieces)
+            self.world.wait(rng.choice((0.25, 0.25, 0.3, 1.0)))
+            self.world.settle()
+            for packet in self.bystander.take():
+                n = int(packet.topic[2:])
+                found[n].append(int(packet.payload.split(b" ")[0]))
+                passed.append((self.world.now, n, len(packet.payload)))
+        for n, client in enumerate(clients):
+            done = len(found[n])
+            self.assertEqual(found[n], list(range(done)), limits)
+            self.assertEqual(done == sent[n], client.outlet.reading, limits)
+        elapsed_s = self.world.now - begin
+        most = limits.get("max_listener_messages_per_s")
+        if most:
+            self.assertLessEqual(
+                len(passed), most * (elapsed_s + limits["rate_burst_s"]) + 1, limits
+            )
+        most = limits.get("max_messages_per_s")
+        for numbers_of_one in found if most else ():
+            self.assertLessEqual(
+                len(numbers_of_one), most * (elapsed_s + limits["rate_burst_s"]) + 1, limits
+            )
+
+
 class DropTests(Case):
     def test_qos_0_is_dropped_and_reading_goes_on(self) -> None:
         self.build(max_messages_per_s=5, over_messages_per_s="drop")
@@ -577,7 +634,23 @@ class QuotaTests(Case):
         for n in range(20):
             self.quotas[f"u{n}"] = Quota({"max_messages_per_s": 1.0})
         self.world.hub.quotas_changed(None)
-        self.assertTrue(self.world.hub.unreviewed)
         self.world.wait(0.25)
         self.assertNotIn(None, [client.connection.meter for client in clients])
-        self.assertEqual(self.world.hub.unreviewed, [])
+        self.assertEqual(self.world.hub.quota_reviews, [])
+
+    def test_while_others_change(self) -> None:
+        """A walk that is under way comes to its end, however often there is another change."""
+        self.build()
+        self.world.hub.sessions_per_tick = 3
+        clients = [self.client(f"c{n}", f"u{n}") for n in range(20)]
+        for n in range(20):
+            self.quotas[f"u{n}"] = Quota({"max_messages_per_s": 1.0})
+            self.world.hub.quotas_changed({f"u{n}"})
+            if n % 3 == 0:
+                self.world.wait(0.25)
+        ticks = 0
+        while self.world.hub.quota_reviews:
+            self.world.wait(0.25)
+            ticks += 1
+        self.assertLess(ticks, 30)
+        self.assertNotIn(None, [client.connection.meter for client in clients])

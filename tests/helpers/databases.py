@@ -56,9 +56,15 @@ class DatabaseServer:
         raise NotImplementedError
 
     def start(self) -> None:
+        command = self.command()
+        keeper = shutil.which("setpriv")
+        # A test run that is killed takes its servers with it.  So does the thread that started one:
+        # call this in the main thread.
+        if keeper:
+            command = [keeper, "--pdeathsig", "KILL", *command]
         with open(self.directory / "log", "ab") as log:
             self._process = subprocess.Popen(
-                self.command(), stdout=log, stderr=log, cwd=self.directory, **self._as
+                command, stdout=log, stderr=log, cwd=self.directory, **self._as
             )
         deadline = time.monotonic() + START_S
         while True:

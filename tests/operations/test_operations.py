@@ -13,6 +13,7 @@ from mhub.operations.contract import BadArgument, ClientPage, NotThere, Operatio
 from mhub.operations.operations import Operations
 from mhub.operations.slices import SLICE_S
 from tests.core.world import World
+from tests.helpers import packets as p
 from tests.helpers.properties import Prop
 from tests.operations.around import Around, Pauses
 
@@ -121,6 +122,20 @@ class ClientTests(Case):
             (will.topic, will.qos, will.retain, will.size_bytes), ("gone/a", 1, True, 3)
         )
         self.assertIsNone(self.operations.client("a").expiry_s)
+
+    def test_limits(self) -> None:
+        rates = {"max_messages_per_s": 10, "max_messages_out_per_s": 5}
+        client = self.world.client("a", limits=rates)
+        client.subscribe("t")
+        client.send(p.publish("t", b"x") * 20)
+        detail = self.operations.client("a")
+        self.assertEqual(detail.rates, rates)
+        self.assertEqual(detail.limited, {"max_messages_per_s": 1})
+        self.assertEqual(detail.waits_for, ("rate", "max_messages_out_per_s"))
+        client.lose()
+        self.world.client("a", clean=False).lose()
+        detail = self.operations.client("a")
+        self.assertEqual((detail.rates, detail.limited, detail.waits_for), ({}, {}, ()))
 
     def test_unknown(self) -> None:
         error = self.assertRaises(NotThere, self.operations.client, "a")

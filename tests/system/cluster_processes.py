@@ -44,6 +44,7 @@ name = "proxied"
 host = "{host}"
 port = 1884
 proxy_protocol = true
+allow_anonymous = true
 
 [limits]
 max_queued_messages = 0

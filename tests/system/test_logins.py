@@ -11,10 +11,11 @@ from shutil import which
 from twisted.trial.unittest import SkipTest
 
 from mhub.auth import hashes
+from tests.auth.test_hashes import ALL, PASSWORD
 from tests.auth.world import CHEAP
 from tests.helpers import packets
 from tests.system.case import BrokerCase, place
-from tests.system.process import Broker, environment
+from tests.system.process import PATIENCE_S, Broker, environment
 from tests.system.raw import Raw
 
 PLUGIN = Path(__file__).absolute().parent.parent / "auth" / "plugin"
@@ -95,6 +96,37 @@ class LoginTests(LoginCase):
         (self.place / "passwd").write_text("carol:secret\n")
         self.assertEqual(self.login(broker, "carol", "secret"), 0)
         broker.wait_for_log("passwd:1: not a hash that is known here")
+
+
+class RegistryTests(LoginCase):
+    def mhub(self, *arguments: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", "mhub", *arguments, "--config", str(self.place / "broker.toml")],
+            cwd=self.place,
+            env=environment(self.place),
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        return done.stdout
+
+    def test_a_hash_of_mosquitto_is_upgraded(self) -> None:
+        """At the first login, for good."""
+        old = ALL["Mosquitto 1"]
+        (self.place / "old").write_text(f"dora:{old}\n")
+        (self.place / "acl").write_text("topic readwrite #\n")
+        broker = self.start(CONFIG, self.place)
+        self.mhub("policy", "import-mosquitto", "acl", "--passwords", "old")
+        for _ in range(2):
+            self.assertEqual(self.login(broker, "dora", PASSWORD.decode()), 0)
+        broker.wait_for_log("'dora': the hash of the password was upgraded")
+        self.assertEqual(broker.stop(), 0)
+        (self.place / "broker.log").unlink()
+        broker = self.start(CONFIG, self.place)
+        self.assertEqual(self.login(broker, "dora", PASSWORD.decode()), 0)
+        self.assertEqual(self.login(broker, "dora", "wrong"), BAD_USER_OR_PASSWORD)
+        self.assertNotIn("upgraded", broker.log())
 
 
 class PluginTests(LoginCase):
