@@ -17,7 +17,6 @@ if nobody waits for it any more.
 
 import secrets
 from collections.abc import Callable, Coroutine, Iterable, Sequence
-from copy import copy
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -31,6 +30,7 @@ from mhub.auth.scram import METHOD, ScramExchange
 from mhub.auth.users import ITERATIONS, KEY_SIZE, SALT_SIZE, Verifier
 from mhub.core.authentication import SUCCESS, Claim, Exchange, Later, Step, failure, success
 from mhub.core.principal import Identity
+from mhub.log import logger
 from mhub.operations.contract import AuthenticatorStatus
 from mhub.wire import reasons
 
@@ -219,7 +219,7 @@ class Chain:
         return step
 
     def _judge(self, given: Identity, data: bytes) -> Step:
-        identity = copy(given)  # what the registry says may be another thing the next time
+        identity = given.copy()  # what the registry says may be another thing the next time
         user = identity.user
         if not is_plain(user):
             return failure("a user name with control characters", reasons.NOT_AUTHORIZED)
@@ -228,8 +228,6 @@ class Chain:
             if entry.get("locked"):
                 return failure(f"the user {user!r} is locked", reasons.NOT_AUTHORIZED)
             if not identity.tenant and not identity.attributes:
-                # The source may remember the identity that it gave.
-                identity = copy(identity)
                 identity.tenant, identity.attributes = tenant_of(entry)
         if not _is_text(identity):
             return failure("something about the user that is no text", reasons.NOT_AUTHORIZED)
@@ -383,8 +381,12 @@ def as_step(deciding: Coroutine[Any, Any, Step]) -> Step | Later:
     def decided(result: Step | Failure) -> None:
         if isinstance(result, Step):
             later.give(result)
-        else:  # it was cancelled: by who waits, who is not told anything then, or by a stop
-            later.give(failure("authentication was cancelled", reasons.SERVER_UNAVAILABLE))
+            return
+        text = "authentication was cancelled"  # by who waits, who is not told then, or by a stop
+        if not isinstance(result.value, CancelledError):
+            text = "a defect in mhub, please report it"
+            logger("auth").failure("{text}", result, text=text)
+        later.give(failure(text, reasons.SERVER_UNAVAILABLE))
 
     deferred.addBoth(decided)
     if later.step is not None:

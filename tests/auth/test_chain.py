@@ -208,6 +208,15 @@ class LaterTests(ChainCase):
         assert later.step is not None
         self.assertIn("the second one", later.step.text)
 
+    def test_a_defect_is_no_yes_and_shows_in_the_log(self) -> None:
+        async def deciding() -> Step:
+            raise RuntimeError("not foreseen")
+
+        step = as_step(deciding())
+        assert isinstance(step, Step)
+        self.assertEqual((step.outcome, step.reason), (FAILURE, reasons.SERVER_UNAVAILABLE))
+        self.assertEqual(len(self.flushLoggedErrors(RuntimeError)), 1)
+
     def test_abandoned(self) -> None:
         """The client has gone: the question is cancelled, and no other one is asked."""
         asked, later = self.begin(on_error="next")
