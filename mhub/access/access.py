@@ -16,7 +16,16 @@ from typing import Protocol
 
 from mhub.access.bans import Bans
 from mhub.access.directory import Directory
-from mhub.access.entries import BAN, LOCKOUT, USER, User, role_name, user_name
+from mhub.access.entries import (
+    BAN,
+    LOCKOUT,
+    LOGIN,
+    USER,
+    User,
+    role_name,
+    split_key,
+    user_name,
+)
 from mhub.access.explain import explain
 from mhub.access.index import Index
 from mhub.access.results import Explained
@@ -136,6 +145,15 @@ class Access:
                         word = "banned" if prefix == BAN else "locked out"
                         reason = f": {ban.reason}" if ban.reason else ""
                         yield f'the {kind} "{value}" is {word}{reason}'
+        if name:
+            yield from self._locked_out_at(name)
+
+    def _locked_out_at(self, name: str) -> Iterator[str]:
+        for entry in self._table.registry.items(f"{LOCKOUT}{LOGIN}/"):
+            host, _, who = split_key(entry.key)[1].partition(" ")
+            ban = self._table.ban_summary(entry)
+            if who == name and ban.until > self._table.time_of_day():
+                yield f'the user "{name}" is locked out at {host}: {ban.reason}'
 
 
 def _supposed(
