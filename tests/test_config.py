@@ -347,6 +347,12 @@ class ListenerTests(ConfigCase):
         one = self.settings("[limits]\nusername_as_client_id = true\nallow_anonymous = false")
         self.assertFalse([text for text in one.warnings if "choose" in text])
 
+    def test_a_mount_point_that_others_begin_with(self) -> None:
+        """Two customers must not reach each other because one name begins with the other."""
+        (warning,) = self.settings('[[listeners]]\nmount_point = "acme"').warnings
+        self.assertIn('mount_point: does not end with a slash: a topic "2/x"', warning)
+        self.assertEqual(self.settings('[[listeners]]\nmount_point = "acme/"').warnings, ())
+
     def test_nobody_can_log_in(self) -> None:
         (warning,) = self.settings("[[listeners]]\nallow_anonymous = false").warnings
         self.assertEqual(

@@ -1,9 +1,12 @@
 """Bans of users, client ids and addresses, and what the broker has locked out itself."""
 
+from unicodedata import normalize
+
 from mhub.access.entries import (
     BAN,
     LOCKOUT,
     LOGIN,
+    USER,
     Ban,
     EntryError,
     ban_key,
@@ -46,6 +49,7 @@ class Bans:
         expected: str = "",
     ) -> Changed:
         """`until`: seconds since 1970; 0: for ever.  A ban that is there is replaced."""
+        value = self._spelt(kind, value)
         key = checked(lambda _: ban_key(kind, value), "")
         entry = self._table.registry.get(key)
         if expected:
@@ -62,6 +66,7 @@ class Bans:
 
     async def remove(self, kind: str, value: str) -> Changed:
         """A ban and a lock-out, whichever there is; LOGIN: a user at an address, `ADDRESS NAME`."""
+        value = self._spelt(kind, value)
         keys = [checked(lambda _: lockout_key(kind, value), "")]
         if kind != LOGIN:
             keys.append(checked(lambda _: ban_key(kind, value), ""))
@@ -73,3 +78,14 @@ class Bans:
             )
         seen = {entry.key: entry.hlc for entry in found}
         return await self._table.change({entry.key: None for entry in found}, seen)
+
+    def _spelt(self, kind: str, value: str) -> str:
+        """The name of a user as it is proved.
+
+        It need not be one of the registry's, and what SASLprep makes of a name that others know may
+        be somebody else's.  So it is as it is written, but for accents that stand apart.
+        """
+        if kind != "user" or self._table.registry.get(USER + value) is not None:
+            return value
+        name = normalize("NFC", value)
+        return name if self._table.registry.get(USER + name) is not None else value

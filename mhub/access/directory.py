@@ -200,6 +200,28 @@ class Directory:
         return rows
 
 
+def check_entry(key: str, text: str) -> None:
+    """Raises ValueError for an entry that would be left out; "" deletes one.
+
+    A broker goes on without what it cannot read.  Who brings entries from elsewhere is told: the
+    row that is left out might deny something.
+    """
+    name = key[key.find("/") + 1 :]
+    try:
+        if not text or not key.startswith((RULE, ROLE, USER)):
+            return
+        if key.startswith(ROLE):
+            role_rows(name, read(Role, key, text), key)
+        elif key.startswith(USER):
+            user_rows(name, read(User, key, text), key)
+        else:
+            row = parse_row(list(read(Rule, key, text).row), key)
+            if row.id != name:
+                raise ValueError(f"{key}: the id of this row is {row.id}")
+    except EntryError as error:
+        raise ValueError(str(error)) from None
+
+
 def user_rows(name: str, user: User, place: str) -> tuple[Row, ...]:
     """Raises RowError."""
     subject = user_subject(name)

@@ -267,6 +267,10 @@ def ban_key(kind: str, value: str) -> str:
         raise ValueError(f'"{kind}" cannot be banned; {hint}')
     if not value:
         raise ValueError(f"the {'client id' if kind == 'client' else kind} is empty")
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError:
+        raise ValueError(f"the {kind} is no text") from None
     if kind == "address":
         value = address(value)
     # Users and client ids as they are shown: they are compared letter by letter, and those that

@@ -226,6 +226,7 @@ def _warn(settings: Settings, place: Place) -> None:
                 " it",
             )
     _warn_of_free_client_ids(settings, place)
+    _warn_of_open_mount_points(settings, place)
     _warn_of_impatience(settings, place)
 
 
@@ -238,6 +239,19 @@ def _warn_of_free_client_ids(settings: Settings, place: Place) -> None:
                 place.at("listeners").item(index).at("username_as_client_id").path,
                 f"clients of {listener.name} choose their client id, and can take over the sessions"
                 f" of users of {bound[0]}, whose client ids are their names",
+            )
+
+
+def _warn_of_open_mount_points(settings: Settings, place: Place) -> None:
+    """It is put before what clients write as it is: the first level may go on."""
+    for index, listener in enumerate(settings.listeners):
+        mount = listener.limits.mount_point
+        if mount and not mount.endswith("/"):
+            place.report.warn(
+                place.at("listeners").item(index).at("mount_point").path,
+                f'does not end with a slash: a topic "2/x" at {listener.name} is "{mount}2/x",'
+                ' which may be somebody else\'s, and the filters "#" and "+" match nothing;'
+                f' write "{mount}/"',
             )
 
 

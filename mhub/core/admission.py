@@ -316,6 +316,8 @@ class Admission:
         session = connection.owner()
         connection.principal = connection.principal.identified(identity)
         self.hub.set_principal(session, connection.principal)
+        if session.sid:
+            self.hub.require_journal().session(session)
         self.hub.review_quota(session, connection)
         self._set_expiry(connection)
         self.hub.wheel.arm(connection, connection.deadline())

@@ -46,7 +46,10 @@ if TYPE_CHECKING:
 
 
 MAX_VERDICTS: Final = 10_000
-"""Topics of waiting messages for which an answer is remembered."""
+"""Topics of waiting messages for which an answer is remembered, ..."""
+
+MAX_VERDICT: Final = 256
+"""... of up to so many characters: those of 65,535 bytes would take 640 MiB for one session."""
 
 MAX_WITHDRAWN: Final = 100
 """Withdrawn subscriptions that a client which is away is told of when it comes back."""
@@ -517,7 +520,8 @@ class Session(Subscriber):
         if known is None:
             self.hub.work += 1
             known = authorizer.receive(self.principal, topic)
-            verdicts[topic] = known
+            if len(topic) <= MAX_VERDICT:
+                verdicts[topic] = known
         return known
 
     def may_receive_now(self, topic: str) -> bool:

@@ -216,8 +216,10 @@ def _export(settings: Settings, args: Namespace) -> int:
 def _import(settings: Settings, args: Namespace) -> int:
     progress = Progress(sys.stderr)
     name = "stdin" if args.file == "-" else args.file
+    from mhub.access.directory import check_entry
+
     with _seekable(args.file) as file:
-        survey = Survey(file, name)
+        survey = Survey(file, name, check_entry)
 
         async def work(reactor: Any) -> int:
             store = make_store(settings, reactor)

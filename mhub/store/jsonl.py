@@ -301,7 +301,11 @@ def from_line(line: bytes) -> tuple[str, dict[str, Any]]:
 class Survey:
     """The first reading of a file: whether all of it can be stored, and how much there is."""
 
-    def __init__(self, file: BinaryIO, name: str) -> None:
+    def __init__(
+        self, file: BinaryIO, name: str, check_entry: Callable[[str, str], None] | None = None
+    ) -> None:
+        """`check_entry` raises ValueError for an entry of the registry that must not be stored."""
+        self._check_entry = check_entry
         self.counts: Counter[str] = Counter()
         self.refs: Counter[int] = Counter()  # deliveries of each message
         self._name = name
@@ -332,6 +336,11 @@ class Survey:
             self._only_once(line, kind, values["topic"])
         elif kind == "registry":
             self._only_once(line, "retained", PREFIX + values["key"])
+            if self._check_entry is not None:
+                try:
+                    self._check_entry(values["key"], values["value"])
+                except ValueError as error:
+                    raise BadLine(self._name, line, str(error)) from None
         elif kind == "note":
             self._only_once(line, kind, values["name"])
         elif kind == "session":

@@ -36,7 +36,7 @@ def check_name_form(topic: str, what: str) -> None:
 
 def reserved(topic: str) -> bool:
     """Whether a topic is the broker's own: clients may not publish there."""
-    return topic.startswith(SYS)
+    return topic.startswith(SYS) or topic == SYS[:-1]
 
 
 def has_wildcard(topic_filter: str) -> bool:

@@ -361,6 +361,21 @@ class BanTests(AccessCase):
         self.refused(self.access.bans.add("user", ""), BadArgument)
         self.refused(self.access.bans.add("user", "a", reason="two\nlines"), BadArgument)
 
+    def test_users_that_others_know(self) -> None:
+        """A token or a database may have a name that SASLprep would make another one's of."""
+        self.do(self.access.users.add("alice"))
+        for name in ("ªlice", "al\xadice", "soft\nware"):
+            self.do(self.access.bans.add("user", name))
+            self.assertEqual([ban.value for ban in self.access.bans.page().bans], [name])
+            self.do(self.access.bans.remove("user", name))
+        self.refused(self.access.bans.add("user", "\udcff"), BadArgument)
+
+    def test_users_of_the_registry_in_another_spelling(self) -> None:
+        self.do(self.access.users.add("café"))
+        self.do(self.access.bans.add("user", "cafe\u0301"))
+        self.assertEqual([ban.value for ban in self.access.bans.page().bans], ["café"])
+        self.do(self.access.bans.remove("user", "cafe\u0301"))
+
     def test_lockouts(self) -> None:
         lockout = json.dumps({"until": self.now + 60, "failures": 5, "times": 1})
         self.registry.change({"lockout/address/::1": lockout}, 100.0)

@@ -78,6 +78,16 @@ class OneNamespace(Case):
         self.assertEqual(len(self.rules.take()), 40)
 
 
+class Remembered(Case):
+    def test_only_short_topics(self) -> None:
+        """Answers about what waits are remembered for many topics, which may not be long, too."""
+        self.client("u")
+        session = self.world.hub.sessions["u"]
+        for topic in ("t", "t" * 256, "t" * 257):
+            self.assertTrue(session.may_receive(topic))
+        self.assertEqual(list(session.verdicts or ()), ["t", "t" * 256])
+
+
 class Receive(Case):
     def test_asked_once_a_route_and_not_for_a_message(self) -> None:
         reader = self.client("reader")

@@ -1,6 +1,9 @@
 """What the store has of a session: all that waits, and nothing of what is over."""
 
+from mhub.core.authentication import Step, success
 from mhub.core.hub import SWEEP_S
+from mhub.core.principal import Identity
+from mhub.wire import reasons
 from tests.core.test_journal import DiskCase
 from tests.core.world import Client
 from tests.helpers import packets as p
@@ -28,6 +31,27 @@ class Case(DiskCase):
         """Deliveries that a crash would bring back."""
         self.disk.settle()
         return len(self.disk.store.deliveries)
+
+
+class Identified(Case):
+    def test_what_a_client_has_lost_by_authenticating_again(self) -> None:
+        """A crash does not bring roles back: its will, for one, is judged by those."""
+        roles = [("operator",), ()]
+
+        class Exchange:
+            def step(self, data: bytes) -> Step:
+                identity = Identity("alice", "m")
+                identity.roles = roles.pop(0)
+                return success(identity)
+
+        self.world.hub.admission.methods["m"] = lambda claim: Exchange()
+        client = self.join("c", 5, props=[KEPT, (Prop.AUTH_METHOD, "m")])
+        client.send(p.auth(reasons.REAUTHENTICATE, [(Prop.AUTH_METHOD, "m")]))
+        self.disk.settle()
+        self.assertEqual(client.next("AUTH").reason, 0)
+        self.crash()
+        found = self.world.hub.sessions["c"].principal
+        self.assertEqual((found.user, found.roles), ("alice", ()))
 
 
 class Counted(Case):

@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from twisted.internet.defer import Deferred
 from twisted.trial.unittest import SynchronousTestCase
 
+from mhub.access.directory import check_entry
+from mhub.access.rows import parse_row
 from mhub.core import records
 from mhub.core.records import Batch, SessionRecord, message
 from mhub.core.registry import entry_message
@@ -393,6 +395,32 @@ class BadLineTests(JsonlCase):
             (f'{own} "seq": 4, "pid": 8}}', f'{own} "seq": 5, "pid": 8}}', "in flight 1/8"),
         ):
             self.assertBad(f"{line}\n\n{again or line}\n", f"4: {text} comes twice")
+
+    def test_entries_that_a_broker_would_leave_out(self) -> None:
+        """A row with a slip of the pen, which should deny something, is not lost without a word."""
+        row = ["p", "role:everyone", "*", "publish", "a", "any", "deny"]
+        rule_id = parse_row(row).id
+        for key, value, text in (
+            (f"rule/{rule_id}", {"row": [*row[:-1], "denny"]}, "the effect is allow or deny"),
+            (f"rule/{rule_id}", {"row": "deny"}, "row: expected a list of texts"),
+            ("rule/0123456789ab", {"row": row}, f"the id of this row is {rule_id}"),
+            ("role/a", {"parents": 7}, "parents: expected a list of roles"),
+            ("user/a", {"roles": ["everyone"]}, "is given to nobody"),
+        ):
+            line = {"kind": "registry", "key": key, "hlc": "5", "value": json.dumps(value)}
+            file = io.BytesIO(HEADER + json.dumps(line).encode())
+            error = self.assertRaises(BadLine, Survey, file, "x.jsonl", check_entry)
+            self.assertIn(f"2: {key}", str(error).replace("x.jsonl:", ""))
+            self.assertIn(text, str(error))
+        good = {f"rule/{rule_id}": {"row": row}, "user/a": {}, "role/a": {}, "ban/user/x": {}}
+        lines = [
+            {"kind": "registry", "key": key, "hlc": "5", "value": json.dumps(value)}
+            for key, value in good.items()
+        ]
+        lines.append({"kind": "registry", "key": "rule/gone", "hlc": "5"})
+        text = "\n".join(json.dumps(line) for line in lines)
+        survey = Survey(io.BytesIO(HEADER + text.encode()), "x.jsonl", check_entry)
+        self.assertEqual(survey.counts["registry"], 5)
 
     def test_out_of_order(self) -> None:
         """Deliveries may come in any order, but a place is taken once."""
