@@ -28,7 +28,7 @@ from mhub.access.entries import (
 )
 from mhub.access.explain import explain
 from mhub.access.index import Index
-from mhub.access.results import Explained
+from mhub.access.results import Explained, InForce
 from mhub.access.roles import Roles
 from mhub.access.rules import Rules
 from mhub.access.table import Table, checked
@@ -67,6 +67,10 @@ class Access:
         self.roles = Roles(self._table)
         self.rules = Rules(self._table)
         self.bans = Bans(self._table)
+
+    def in_force(self) -> InForce:
+        """Where the rules are that decide."""
+        return InForce(self._rights.policy if self._rights.index is not None else "")
 
     def status(self) -> AccessStatus | None:
         """What is in force; None: nothing is."""

@@ -161,6 +161,7 @@ def _list(calls: RegistryCalls, args: Namespace) -> None:
         )
 
     show(args, page, text)
+    _note_not_in_force(calls)
 
 
 def _by_subject(rule: dict[str, Any]) -> tuple[str, ...]:
@@ -197,8 +198,18 @@ def _add(calls: RegistryCalls, args: Namespace) -> None:
         return [f"added {rule['id']}: {row_text(rule['row'])}" for rule in added]
 
     show(args, done, text)
+    _note_not_in_force(calls)
     for rule in added:
         _note_unknown(calls, rule["row"])
+
+
+def _note_not_in_force(calls: RegistryCalls) -> None:
+    """Rules of the registry that decide nothing: whoever lists or changes them should know."""
+    policy = calls("in-force")["policy"]
+    if not policy:
+        print("note: access control is off; [access] turns it on", file=sys.stderr)
+    elif policy != "registry":
+        print(f"note: not in force; the rules are those of {safe(policy)}", file=sys.stderr)
 
 
 def _note_unknown(calls: RegistryCalls, row: list[str]) -> None:
@@ -243,6 +254,7 @@ def _remove(calls: RegistryCalls, args: Namespace) -> None:
         done,
         lambda: [f"removed {rule['id']}: {row_text(rule['row'])}" for rule in done["removed"]],
     )
+    _note_not_in_force(calls)
 
 
 def _import(calls: RegistryCalls, args: Namespace) -> int:
@@ -269,6 +281,7 @@ def _import(calls: RegistryCalls, args: Namespace) -> int:
             f" {done['unchanged']} there already; revision {done['revision']}"
         ],
     )
+    _note_not_in_force(calls)
     return OK
 
 

@@ -168,6 +168,22 @@ class RoleTests(CommandCase):
 
 
 class PolicyTests(CommandCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.rights.index = Index()
+
+    def test_rules_that_are_not_in_force(self) -> None:
+        """Rules of the registry while a file decides, or nothing does."""
+        for argv in (("add", DEVICE), ("list",)):
+            self.ok("policy", *argv)
+            self.assertNotIn("in force", self.err)
+            with mock.patch.object(self.rights, "policy", "acl.csv"):
+                self.ok("policy", *argv)
+            self.assertIn("note: not in force; the rules are those of acl.csv\n", self.err)
+            with mock.patch.object(self.rights, "index", None):
+                self.ok("policy", *argv)
+            self.assertIn("note: access control is off", self.err)
+
     def test_rules(self) -> None:
         self.ok("policy", "add", DEVICE, "--note", "of devices")
         rule = self.out.split()[1].rstrip(":")
