@@ -1,6 +1,6 @@
 """Runs the tests, each time on a known build, and closes with `N passed, N failed`.
 
-    python tests/run.py                       all tests, on the pure and then on the compiled build
+    python tests/run.py                       all tests, on the pure and on the compiled build
     python tests/run.py --build pure          all tests on the pure build
     python tests/run.py tests.wire -v         some of them, on both, test by test
     python tests/run.py --stall 60            cut off when no test has ended for a minute
@@ -11,6 +11,9 @@ process, and what it starts, finds mhub by PYTHONPATH (pure) or in site-packages
 in the current directory: PYTHONSAFEPATH sees to that.  What was loaded is then asked of
 `mhub.build`, and a wrong answer fails the run.  The log of a run is build/test-BUILD.log.
 
+The two builds are tested at the same time, each by a process like this one: much of what tests do
+is to wait for other processes.  What the second one says is shown when the first one has ended.
+
 A run may take as long as it needs, if its tests come to their ends one after the other.  One in
 which none does for five minutes is cut off, and counts as one more failure.  However a run ends,
 also by SIGINT or SIGTERM to this process, nothing that it started goes on (`tests.supervise`).
@@ -19,14 +22,19 @@ also by SIGINT or SIGTERM to this process, nothing that it started goes on (`tes
 import argparse
 import json
 import os
+import re
 import shutil
+import signal
+import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 BUILDS = ("pure", "compiled")
+POLL_S = 0.2
 STALL_S = 300.0
 """A run in which no test has ended for so long is cut off."""
 
@@ -43,20 +51,64 @@ def main() -> int:
     sys.path.append(str(ROOT))
     if options.report:
         return _run_here(options)
-    from tests.supervise import Interrupted, interruptible
+    from tests.supervise import Interrupted, die_with_parent, interruptible
 
+    if options.build is None:
+        return _run_both(sys.argv[1:])
+    if options.beside:
+        die_with_parent()
     counts: dict[str, Counts] = {}
     with interruptible():
         try:
-            for build in [options.build] if options.build else BUILDS:
-                _run_process(build, options, counts)
+            _run_process(options.build, options, counts)
         except Interrupted as interrupted:
             print(f"\ninterrupted by {interrupted}")
-    for build, (passed, failed, skipped) in counts.items():
-        print(f"{build} build: {passed} passed, {failed} failed, {skipped} skipped")
-    passed, failed, _ = map(sum, zip(*counts.values(), strict=True))
+    passed, failed, skipped = counts[options.build]
+    print(f"{options.build} build: {passed} passed, {failed} failed, {skipped} skipped")
     print(f"{passed} passed, {failed} failed", flush=True)
     return 0 if passed and not failed else 1
+
+
+def _run_both(argv: list[str]) -> int:
+    """Both builds at the same time, each in a process of its own, which cleans up behind itself."""
+    from tests.supervise import Interrupted, interruptible
+
+    passed = failed = 0
+    with tempfile.TemporaryDirectory() as directory, interruptible():
+        runs = {}
+        for build in BUILDS:
+            output = Path(directory, build)
+            command = [sys.executable, __file__, "--build", build, "--beside", *argv]
+            with output.open("wb") as file:
+                runs[output] = subprocess.Popen(
+                    command, stdout=file, stderr=subprocess.STDOUT, start_new_session=True
+                )
+        try:
+            for output, process in runs.items():
+                _show(output, process)
+        except Interrupted:
+            for process in runs.values():
+                process.send_signal(signal.SIGTERM)
+        for output, process in runs.items():
+            process.wait()
+            lines = output.read_text("utf-8", "replace").splitlines()
+            found = re.fullmatch(r"(\d+) passed, (\d+) failed", lines[-1] if lines else "")
+            passed += int(found[1]) if found else 0
+            failed += int(found[2]) if found else 1
+    print(f"{passed} passed, {failed} failed", flush=True)
+    return 0 if passed and not failed else 1
+
+
+def _show(output: Path, process: "subprocess.Popen[bytes]") -> None:
+    """What a process writes to a file, until it ends."""
+    with output.open("rb") as file:
+        is_over = False
+        while not is_over:
+            is_over = process.poll() is not None
+            sys.stdout.buffer.write(file.read())
+            sys.stdout.flush()
+            if not is_over:
+                time.sleep(POLL_S)
 
 
 def _parse(argv: list[str]) -> argparse.Namespace:
@@ -71,6 +123,7 @@ def _parse(argv: list[str]) -> argparse.Namespace:
         help=f"cut a run off in which no test has ended for so long; {STALL_S:g}",
     )
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
+    parser.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("names", nargs="*", default=["tests"], help="modules, classes or tests")
     return parser.parse_args(argv)
 

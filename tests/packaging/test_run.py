@@ -42,6 +42,25 @@ class RunTests(SynchronousTestCase):
         status, lines = self.run_tests("tests.packaging.no_such_module")
         self.assertEqual((status, lines[-1]), (1, "0 passed, 1 failed"), "\n".join(lines))
 
+    def test_both_builds_are_summed(self) -> None:
+        """Where one is missing, that is a failure."""
+        done = subprocess.run(
+            [sys.executable, str(ROOT / "tests/run.py"), "tests.packaging.test_build.KindTests"],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=PATIENCE_S,
+        )
+        lines = done.stdout.splitlines()
+        each = [line for line in lines if line.startswith(("pure build: ", "compiled build: "))]
+        self.assertEqual(
+            [line.split(" ", 1)[0] for line in each], ["pure", "compiled"], done.stdout
+        )
+        counts = [[int(word) for word in line.split() if word.isdigit()] for line in each]
+        passed, failed, _ = map(sum, zip(*counts, strict=True))
+        self.assertEqual(lines[-1], f"{passed} passed, {failed} failed")
+        self.assertEqual(done.returncode, 1 if failed else 0)
+
 
 class HangingTests(SynchronousTestCase):
     """A run that hangs, with brokers, a Redis server and a daemon that it has started."""
