@@ -1343,8 +1343,8 @@ class AnonymousTests(ConfigCase):
         ):
             (problem,) = self.problems(f"[[listeners]]\n{line}\n")
             self.assertIn("1: listeners[0]: others can reach tcp-1883", problem)
-            self.assertIn('Add an authenticator, as [[auth]] with type = "registry"', problem)
-            self.assertIn("or write allow_anonymous = true to let everybody in", problem)
+            self.assertIn('Add [[auth]] with type = "registry"', problem)
+            self.assertIn("or set allow_anonymous = true to let everybody in", problem)
 
     def test_said_so(self) -> None:
         text = '[[listeners]]\nhost = "0.0.0.0"\n'

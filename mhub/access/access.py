@@ -16,10 +16,19 @@ from typing import Protocol
 
 from mhub.access.bans import Bans
 from mhub.access.directory import Directory
-from mhub.access.entries import BAN, LOCKOUT, USER, User, role_name, user_name
+from mhub.access.entries import (
+    BAN,
+    LOCKOUT,
+    LOGIN,
+    USER,
+    User,
+    role_name,
+    split_key,
+    user_name,
+)
 from mhub.access.explain import explain
 from mhub.access.index import Index
-from mhub.access.results import Explained
+from mhub.access.results import Explained, InForce
 from mhub.access.roles import Roles
 from mhub.access.rules import Rules
 from mhub.access.table import Table, checked
@@ -58,6 +67,10 @@ class Access:
         self.roles = Roles(self._table)
         self.rules = Rules(self._table)
         self.bans = Bans(self._table)
+
+    def in_force(self) -> InForce:
+        """Where the rules are that decide."""
+        return InForce(self._rights.policy if self._rights.index is not None else "")
 
     def status(self) -> AccessStatus | None:
         """What is in force; None: nothing is."""
@@ -136,6 +149,15 @@ class Access:
                         word = "banned" if prefix == BAN else "locked out"
                         reason = f": {ban.reason}" if ban.reason else ""
                         yield f'the {kind} "{value}" is {word}{reason}'
+        if name:
+            yield from self._locked_out_at(name)
+
+    def _locked_out_at(self, name: str) -> Iterator[str]:
+        for entry in self._table.registry.items(f"{LOCKOUT}{LOGIN}/"):
+            host, _, who = split_key(entry.key)[1].partition(" ")
+            ban = self._table.ban_summary(entry)
+            if who == name and ban.until > self._table.time_of_day():
+                yield f'the user "{name}" is locked out at {host}: {ban.reason}'
 
 
 def _supposed(

@@ -53,6 +53,7 @@ CALLS: Final[dict[str, Call]] = {
         },
         True,
     ),
+    "in-force": Call("in_force", {}),
     "explain": Call(
         "explain",
         {

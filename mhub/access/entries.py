@@ -266,7 +266,7 @@ def ban_key(kind: str, value: str) -> str:
         hint = f'did you mean "{near}"?' if near else f"expected one of {', '.join(BAN_KINDS)}"
         raise ValueError(f'"{kind}" cannot be banned; {hint}')
     if not value:
-        raise ValueError(f"the {kind} is empty")
+        raise ValueError(f"the {'client id' if kind == 'client' else kind} is empty")
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
@@ -287,6 +287,10 @@ def lockout_key(kind: str, value: str) -> str:
     """Where the lock-out of a user, an address, or a user at an address is.  Raises ValueError."""
     if kind == LOGIN:
         host, _, name = value.partition(" ")
+        if not name:
+            raise ValueError(
+                f'expected "ADDRESS NAME", as `mhub ban list` shows it, found "{value}"'
+            )
         return f"{LOCKOUT}{kind}/{address(host)} {name}"
     return LOCKOUT + ban_key(kind, value)[len(BAN) :]
 

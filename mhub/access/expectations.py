@@ -111,6 +111,8 @@ def unquote_topic(topic: str) -> str:
 def _principal(who: str, options: dict[str, list[str]], lookup: Lookup) -> Principal:
     kind, _, name = who.partition(":")
     if who == "anonymous":
+        if "user" in options:
+            raise ValueError("anonymous: such a client has no user")
         principal = Principal("", "")
     elif kind in ("user", "role") and name:
         name = unquote(name)

@@ -254,7 +254,7 @@ def _compare(
         failures.append(("topic", why))
         score += matched
     if row.mask & rows.BITS_OF[asked] and not row.mask & bit:
-        failures.append(("condition", f"{row.fields[5]} does not hold"))
+        failures.append(("condition", f"{row.fields[5]} is not met"))
         score += 0.5
     if not failures:
         return "", "", score
@@ -319,7 +319,7 @@ def lines(found: Explanation) -> list[str]:
                 said.append(f"     {name} is {value!r}")
     for near in found.nearest:
         said.append(f"  near {near.id}  {near.text}  ({near.place})")
-        said.append(f"     but the {near.failed} does not hold: {near.why}")
+        said.append(f"     but the {near.failed} does not match: {near.why}")
     if found.revision:
         said.append(f"  revision {found.revision}")
     return said

@@ -122,6 +122,11 @@ class RoleDetail:
 
 
 @dataclass(frozen=True)
+class InForce:
+    policy: str  # "registry", or the file that the rules are in; "": access control is off
+
+
+@dataclass(frozen=True)
 class RulesChanged:
     revision: str
     added: tuple[RuleSummary, ...]

@@ -72,6 +72,8 @@ class Roles:
     async def delete(self, name: str, cascade: bool = False, expected: str = "") -> Deleted:
         """A role that nobody has and no rule names; with `cascade`, also out of all of these."""
         name = self._role(name)
+        if name in EVERYBODY:
+            raise BadArgument(f'the role "{name}" is built in; `mhub policy remove` removes rules')
         key = ROLE + name
         entry = self._table.registry.get(key)
         self._table.check_version(entry, expected, key)

@@ -103,8 +103,8 @@ class Table:
         for role in roles:
             if role not in known:
                 raise BadArgument(
-                    f'{key}: there is no role "{role}"{self.meant_role(role)}; `mhub role add`'
-                    " makes one"
+                    f'{key}: there is no role "{role}"'
+                    + (self.meant_role(role) or "; `mhub role add` makes one")
                 )
 
     def check_links(self, rows: Iterable[Row], instead_of: Container[str]) -> None:

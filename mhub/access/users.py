@@ -36,6 +36,9 @@ from mhub.auth.passwords import Busy
 from mhub.core.registry import Entry
 from mhub.operations.contract import BadArgument, NotThere, OperationError
 
+MAX_PASSWORD_BYTES: Final = 0xFFFF
+"""The longest password that a CONNECT can carry."""
+
 FIELDS: Final = ("roles", "tenant", "attributes", "limits", "note")
 
 
@@ -97,7 +100,9 @@ class Users:
         """A new user; without a password it can prove who it is in other ways only."""
         name = checked(user_name, name)
         key = USER + name
-        self._table.refuse_existing(key, f'there is a user "{name}" already; see `mhub user set`')
+        self._table.refuse_existing(
+            key, f'there is a user "{name}" already; see `mhub user set` and `passwd`'
+        )
         user = replace(
             self._new_user(key, name, User(), values),
             created_at=round(self._table.time_of_day(), 3),
@@ -154,8 +159,13 @@ class Users:
     async def lock(self, name: str, locked: bool, expected: str = "") -> Changed:
         """Lock a user out, or let it in again, whatever its password is.
 
-        To let it in ends what it was locked out for after failed logins as well.
+        To let it in ends what it was locked out for after failed logins as well, also for a user
+        whom only another authenticator knows.
         """
+        if not locked and self._table.registry.get(USER + name) is None:
+            ended = {lockout.key: lockout.hlc for lockout in self._lockouts(name)}
+            if ended:
+                return await self._table.change(dict.fromkeys(ended), ended)
         name, user, entry = self._user(name)
         self._table.check_version(entry, expected)
         values: dict[str, str | None] = {}
@@ -214,6 +224,11 @@ class Users:
     async def _with_password(self, user: User, password: str, iterations: int) -> User:
         if not password:
             raise BadArgument("the password is empty")
+        if len(password.encode()) > MAX_PASSWORD_BYTES:
+            raise BadArgument(
+                f"the password is longer than {MAX_PASSWORD_BYTES} bytes, which no MQTT client can"
+                " send"
+            )
         try:
             scram = await self._secrets.verifier(password, iterations=iterations)
             text = await self._secrets.make(password.encode())

@@ -53,7 +53,7 @@ _SECRET: Final = re.compile(rf"decoy-secret\s*=\s*({_B64})")
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
-class UsersFileError(Exception):
+class UsersFileError(ValueError):
     """The file cannot be read, or a line of it is wrong; the text says which."""
 
 

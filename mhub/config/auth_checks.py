@@ -77,9 +77,9 @@ def _settle(
         allowed = not asked
         if allowed and not is_local(listener) and not _is_unclear(place):
             place.wrong(
-                f"others can reach {listener.name} ({listener.address}), and nobody asks them who"
-                ' they are. Add an authenticator, as [[auth]] with type = "registry" (see'
-                " authentication.md), or write allow_anonymous = true to let everybody in"
+                f"others can reach {listener.name} ({listener.address}), and there is no"
+                ' authentication. Add [[auth]] with type = "registry", and users by `mhub user add`'
+                " (see authentication.md); or set allow_anonymous = true to let everybody in"
             )
     limits = listener.limits
     if limits.allow_anonymous == allowed:

@@ -62,9 +62,21 @@ def run(prog: str, do: Do, args: Namespace) -> int:
         print(error, file=sys.stderr)
     except BrokenPipeError:  # the reader of our output has had enough: no mistake of ours
         raise
-    except (ControlError, ValueError, OSError) as error:
+    except OSError as error:
+        # Without the number, which says nothing to most people.
+        at = f"{error.filename}: " if error.filename else ""
+        print(f"{prog}: {at}{error.strerror or error}", file=sys.stderr)
+    except (ControlError, ValueError) as error:
         print(f"{prog}: {error}", file=sys.stderr)
     return FAILED
+
+
+def note_unknown(calls: RegistryCalls, user: str) -> None:
+    """Say on stderr that the registry has no such user: another authenticator may, or not."""
+    try:
+        calls("user", name=user)
+    except ControlError as error:
+        print(f"note: {error}", file=sys.stderr)
 
 
 def show(args: Namespace, found: object, text: Callable[[], Sequence[str]]) -> None:
@@ -89,8 +101,7 @@ def add_password(command: ArgumentParser, with_scram: bool = True) -> None:
     command.add_argument(
         "--password-file",
         metavar="FILE",
-        help="read the password from the first line of FILE, - is stdin; without it, it is asked"
-        " for",
+        help="read the password from the first line of FILE (- is stdin) instead of asking for it",
     )
     command.set_defaults(iterations=0)
     if not with_scram:
@@ -100,8 +111,8 @@ def add_password(command: ArgumentParser, with_scram: bool = True) -> None:
         type=int,
         default=0,
         metavar="N",
-        help="rounds of hashing that each login by SCRAM costs the client (600000); 4096 is enough"
-        " for long random passwords on small devices",
+        help="rounds of hashing that each login by SCRAM costs the client (default 600000); 4096 is"
+        " enough for long random passwords on small devices",
     )
 
 
@@ -126,7 +137,10 @@ def password_of(args: Namespace) -> str:
             warnings.simplefilter("error", GetPassWarning)
             password = getpass("Password: ")
             again = getpass("Again: ")
-    except (EOFError, GetPassWarning):
+    except EOFError:  # Ctrl-D
+        print(file=sys.stderr)
+        raise ValueError("no password was given") from None
+    except GetPassWarning:
         raise ValueError(
             "there is no terminal to ask for the password at; give it with --password-file FILE, or"
             " --password-file - for stdin"

@@ -64,6 +64,8 @@ def until_text(until: float) -> str:
 
 def ban_line(ban: dict[str, Any]) -> str:
     name = "banned" if ban["what"] == "ban" else "locked out"
+    if ban["kind"] == "login":
+        name += f" at {ban['value'].partition(' ')[0]}"
     until = f"until {until_text(ban['until'])}" if ban["until"] else "for ever"
     reason = f": {safe(ban['reason'])}" if ban["reason"] else ""
     return f"{name} {until}{reason}"

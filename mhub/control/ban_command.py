@@ -5,7 +5,7 @@ import time
 from argparse import Namespace
 from datetime import datetime
 
-from mhub.control.access_command import AccessParser, rows, show
+from mhub.control.access_command import AccessParser, note_unknown, rows, show
 from mhub.control.access_view import until_text
 from mhub.control.registry_calls import RegistryCalls
 from mhub.control.table import safe
@@ -37,7 +37,7 @@ def main(argv: list[str]) -> int:
     add.add_argument("--reason", default="", metavar="TEXT", help="for people, and for the log")
     found = commands.add("list", "list bans and lock-outs", _list)
     found.add_argument(
-        "--kind", default="", choices=("", *KINDS, "login"), help="only those of this kind"
+        "--kind", default="", choices=(*KINDS, "login"), help="only those of this kind"
     )
     return commands.run(argv)
 
@@ -53,7 +53,14 @@ def _add(calls: RegistryCalls, args: Namespace) -> None:
         by=_by(),
     )
     lasts = f" until {until_text(until)}" if until else ""
-    show(args, done, lambda: [f'banned the {args.kind} "{safe(args.value)}"{lasts}'])
+    if args.kind == "user":
+        note_unknown(calls, args.value)
+    value = args.value
+    if args.kind == "address":
+        from mhub.access.entries import address
+
+        value = address(value)  # as `list` shows it: a network without what is behind its prefix
+    show(args, done, lambda: [f'banned the {args.kind} "{safe(value)}"{lasts}'])
 
 
 def _until(args: Namespace) -> float:
@@ -86,7 +93,8 @@ def _by() -> str:
 
 def _remove(calls: RegistryCalls, args: Namespace) -> None:
     done = calls("ban-remove", kind=args.kind, value=args.value)
-    show(args, done, lambda: [f'the {args.kind} "{safe(args.value)}" may connect again'])
+    what = "lock-out" if args.kind == "login" else f"ban of the {args.kind}"
+    show(args, done, lambda: [f'the {what} "{safe(args.value)}" has ended'])
 
 
 def _list(calls: RegistryCalls, args: Namespace) -> None:

@@ -13,8 +13,8 @@ def main(argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="mhub explain",
         description="Say whether a client may do something, and which rules decide: of a client"
-        " that has a session at the broker (--client alone), of a user, or of one that has proved"
-        f" nothing. {PLACE_HELP}",
+        " that has a session at the broker (--client alone), of a user, or of an anonymous client."
+        f" {PLACE_HELP}",
     )
     parser.add_argument("--user", default="", metavar="NAME", help="the user")
     parser.add_argument(
@@ -23,9 +23,12 @@ def main(argv: list[str]) -> int:
         metavar="ID",
         help="the client id; without --user or --anonymous, of a client that the broker has",
     )
-    parser.add_argument("--anonymous", action="store_true", help="one that has proved nothing")
+    parser.add_argument("--anonymous", action="store_true", help="an anonymous client")
     parser.add_argument(
-        "--action", required=True, metavar="ACTION", help="connect, publish, subscribe, receive"
+        "--action",
+        required=True,
+        metavar="ACTION",
+        help="connect, publish, will, subscribe or receive",
     )
     parser.add_argument(
         "--topic", default="", metavar="TOPIC", help="the topic, or the filter of a subscription"
@@ -33,7 +36,7 @@ def main(argv: list[str]) -> int:
     parser.add_argument("--qos", type=int, default=0, choices=(0, 1, 2), help="of the message")
     parser.add_argument("--retain", action="store_true", help="a message that is retained")
     parser.add_argument(
-        "--role", action="append", metavar="ROLE", help="a role it would have as well; repeatable"
+        "--role", action="append", metavar="ROLE", help="if it had this role as well; repeatable"
     )
     parser.add_argument("--tenant", default="", metavar="NAME", help="if it had this tenant")
     parser.add_argument(
@@ -45,6 +48,8 @@ def main(argv: list[str]) -> int:
     args = parser.parse_args(argv)
     if not args.user and not args.client and not args.anonymous:
         parser.error("name who: --user NAME, --client ID or --anonymous")
+    if args.user and args.anonymous:
+        parser.error("--user and --anonymous: one of them")
     if args.action != "connect" and not args.topic:
         parser.error(f"--topic is needed for {args.action}")
     return run("mhub explain", _explain, args)
@@ -71,7 +76,7 @@ def _explain(calls: RegistryCalls, args: Namespace) -> int:
 
 def _text(found: dict[str, Any]) -> list[str]:
     why = found["explanation"]
-    who = [f"user {why['user']}" if why["user"] else "a client that has proved nothing"]
+    who = [f"user {why['user']}" if why["user"] else "an anonymous client"]
     who += [f"client id {why['client_id']}"] if why["client_id"] else []
     who += [f"tenant {why['tenant']}"] if why["tenant"] else []
     what = why["action"] if why["action"] == "connect" else f"{why['action']} {why['topic']}"
@@ -106,5 +111,5 @@ def _nearest(found: list[dict[str, Any]]) -> list[str]:
     lines = []
     for rule in found:
         lines.append(f"{rule['id']}  {safe(rule['text'])}")
-        lines.append(f"  the {rule['failed']} does not hold: {safe(rule['why'])}")
+        lines.append(f"  the {rule['failed']} does not match: {safe(rule['why'])}")
     return lines

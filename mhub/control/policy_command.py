@@ -6,10 +6,11 @@ on what the registry has, in this process, so that a broker is not kept from its
 
 import sys
 from argparse import Namespace
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.control.access_command import FAILED, OK, AccessParser, rows, show
+from mhub.control.access_command import FAILED, OK, AccessParser, note_unknown, rows, show
 from mhub.control.access_view import folded, row_text, width
 from mhub.control.registry_calls import RegistryCalls
 from mhub.control.table import safe
@@ -18,7 +19,7 @@ ROW_HELP: Final = (
     "A rule is given as a whole line of a policy, or as SUBJECT ACTION TOPIC: SUBJECT is user:NAME"
     " or role:NAME; ACTION is connect, publish, subscribe or receive, several joined by |, or *;"
     " TOPIC is an MQTT filter, in which %u is the user, %c the client id, %t the tenant and"
-    " %{NAME} an attribute. SUBJECT has ROLE gives it a role."
+    " %{NAME} an attribute. SUBJECT has role:NAME gives it a role."
 )
 SHORT: Final = {"connect": "conn", "publish": "pub", "subscribe": "sub", "receive": "recv"}
 WIDE: Final = 110
@@ -156,10 +157,11 @@ def _list(calls: RegistryCalls, args: Namespace) -> None:
         return rows(
             found,
             ("subject", "topic", "condition", "note", "from"),
-            "no rule fits" if fits else "no rules",
+            "no rule matches" if fits else "no rules",
         )
 
     show(args, page, text)
+    _note_not_in_force(calls)
 
 
 def _by_subject(rule: dict[str, Any]) -> tuple[str, ...]:
@@ -196,6 +198,38 @@ def _add(calls: RegistryCalls, args: Namespace) -> None:
         return [f"added {rule['id']}: {row_text(rule['row'])}" for rule in added]
 
     show(args, done, text)
+    _note_not_in_force(calls)
+    for rule in added:
+        _note_unknown(calls, rule["row"])
+
+
+def _note_not_in_force(calls: RegistryCalls) -> None:
+    """Rules of the registry that decide nothing: whoever lists or changes them should know."""
+    policy = calls("in-force")["policy"]
+    if not policy:
+        print("note: access control is off; [access] turns it on", file=sys.stderr)
+    elif policy != "registry":
+        print(f"note: not in force; the rules are those of {safe(policy)}", file=sys.stderr)
+
+
+def _note_unknown(calls: RegistryCalls, row: list[str]) -> None:
+    """A name that nothing else has may be a typo, or what another authenticator brings."""
+    from mhub.access.entries import EVERYBODY
+    from mhub.access.rows import unquote
+
+    for subject in row[1:3] if row[0] == "g" else row[1:2]:
+        kind, _, name = subject.partition(":")
+        if kind == "user":
+            note_unknown(calls, unquote(name))
+            continue
+        found = calls("role", name=name)
+        is_known = found["role"]["version"] or found["user_count"] or len(found["rules"]) > 1
+        if is_known or name in EVERYBODY:
+            continue
+        others = [role["name"] for role in calls("roles")["roles"] if role["name"] != name]
+        near = get_close_matches(name, others, n=1)
+        hint = f'; did you mean "{near[0]}"?' if near else ""
+        print(f'note: nobody and no other rule has the role "{name}"{hint}', file=sys.stderr)
 
 
 def _row(args: Namespace) -> list[str]:
@@ -204,7 +238,7 @@ def _row(args: Namespace) -> list[str]:
         return [field.strip() for field in args.row[0].split(",")]
     if len(args.row) != 3:
         raise ValueError(
-            "expected a line of a policy, or SUBJECT ACTION TOPIC, or SUBJECT has ROLE"
+            "expected a line of a policy, or SUBJECT ACTION TOPIC, or SUBJECT has role:NAME"
         )
     subject, action, topic = args.row
     if action == "has":
@@ -220,6 +254,7 @@ def _remove(calls: RegistryCalls, args: Namespace) -> None:
         done,
         lambda: [f"removed {rule['id']}: {row_text(rule['row'])}" for rule in done["removed"]],
     )
+    _note_not_in_force(calls)
 
 
 def _import(calls: RegistryCalls, args: Namespace) -> int:
@@ -246,6 +281,7 @@ def _import(calls: RegistryCalls, args: Namespace) -> int:
             f" {done['unchanged']} there already; revision {done['revision']}"
         ],
     )
+    _note_not_in_force(calls)
     return OK
 
 
@@ -357,6 +393,8 @@ def _test(calls: RegistryCalls, args: Namespace) -> int:
         expected = read_expectations(text, args.file, lookup)
     except PolicyError as error:
         return _say_errors(error)
+    if not expected:
+        raise ValueError(f"{args.file}: there are no expectations in it")
     failed = [each for each in expected if is_allowed(index, each.question) != each.allowed]
     found = {
         "expectations": len(expected),
@@ -421,7 +459,8 @@ def _check(calls: RegistryCalls, args: Namespace) -> int:
             *(f"warning: {warning}" for warning in warnings),
             *(f"mhub and PyCasbin differ: {text}" for text in opinion.differences),
             f"{args.file}: {len(policy.rows)} rows are fine; {opinion.compared} decisions compared"
-            f" with PyCasbin, {len(opinion.differences) or 'no'} different",
+            f" with PyCasbin, {len(opinion.differences) or 'no'} difference"
+            + ("s" if len(opinion.differences) > 1 else ""),
         ]
 
     show(args, found, lines)

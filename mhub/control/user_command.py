@@ -31,12 +31,12 @@ def main(argv: list[str]) -> int:
     )
     add = commands.add("add", "add a user, whose password is asked for", _in_file(_add))
     add.add_argument("name", metavar="NAME", help="the user")
-    _add_values(add)
+    _add_values(add, "a role that it gets; repeatable")
     add_limits(add, "the user", False)
     add.add_argument(
         "--no-password",
         action="store_true",
-        help="no password is right: the user proves who it is by a certificate or otherwise",
+        help="the user cannot log in by a password, but by a certificate or otherwise",
     )
     add_password(add)
 
@@ -44,7 +44,7 @@ def main(argv: list[str]) -> int:
         "set", "change roles, tenant, attributes, limits or the note of a user", _set
     )
     change.add_argument("name", metavar="NAME", help="the user")
-    _add_values(change)
+    _add_values(change, "a role that it gets in the place of those it has; repeatable")
     for option, what in (
         ("--add-role", "give it this role as well"),
         ("--remove-role", "take this role from it"),
@@ -68,7 +68,7 @@ def main(argv: list[str]) -> int:
     delete.add_argument("name", metavar="NAME", help="the user")
     _add_expect(delete)
 
-    found = commands.add("list", "list users by name", _in_file(_list))
+    found = commands.add("list", "list users", _in_file(_list))
     found.add_argument(
         "--match", default="", metavar="GLOB", help="only names that match, as 'pump-*'"
     )
@@ -94,10 +94,8 @@ def main(argv: list[str]) -> int:
     return commands.run(argv)
 
 
-def _add_values(command: ArgumentParser) -> None:
-    command.add_argument(
-        "--role", action="append", metavar="ROLE", help="the roles it has; repeatable"
-    )
+def _add_values(command: ArgumentParser, role: str) -> None:
+    command.add_argument("--role", action="append", metavar="ROLE", help=role)
     command.add_argument("--tenant", metavar="NAME", help="the tenant it belongs to")
     command.add_argument(
         "--attribute",
@@ -141,7 +139,10 @@ def _add(calls: RegistryCalls, args: Namespace) -> None:
     done = calls(
         "user-add", name=args.name, password=password, iterations=args.iterations, values=values
     )
-    show(args, done, lambda: [f'added the user "{safe(args.name)}"'])
+    from mhub.auth.saslprep import saslprep
+
+    name = saslprep(args.name)  # as it was stored, and as the client has to send it
+    show(args, done, lambda: [f'added the user "{safe(name)}"'])
 
 
 def _set(calls: RegistryCalls, args: Namespace) -> None:
@@ -205,7 +206,7 @@ def _list(calls: RegistryCalls, args: Namespace) -> None:
             for user in page["users"]
         ]
         fits = bool(args.match or args.role)
-        return rows(found, ("user", "roles", "note"), "no user fits" if fits else "no users")
+        return rows(found, ("user", "roles", "note"), "no user matches" if fits else "no users")
 
     show(args, page, text)
 

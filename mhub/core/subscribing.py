@@ -65,7 +65,9 @@ class Subscribing:
     def _check(self, request: Request) -> None:
         """What breaks a rule of MQTT ends the connection, before anything else is done."""
         group, topic_filter = split_share(request.topic_filter)
-        check_filter(topic_filter, self.hub.router.max_levels)
+        max_levels = self.hub.router.max_levels
+        if topic_filter.count("/") < max_levels:  # else it is refused, whatever its form
+            check_filter(topic_filter, max_levels)
         if group and request.no_local:  # [MQTT-3.8.3-4]
             raise ProtocolFault(
                 reasons.PROTOCOL_ERROR, "No Local is not allowed with a shared subscription"
@@ -116,7 +118,8 @@ class Subscribing:
                 hub.limited(connection, events.TOPIC_LENGTH)
                 return reasons.TOPIC_FILTER_INVALID
         _, topic_filter = split_share(name)
-        if topic_filter.count("/") >= allowed.max_topic_levels:
+        # What a user's own limits allow does not go beyond what the broker was built for.
+        if topic_filter.count("/") >= min(allowed.max_topic_levels, hub.router.max_levels):
             hub.limited(connection, events.TOPIC_LEVELS)
             return reasons.TOPIC_FILTER_INVALID
         if not allowed.max_user_subscriptions and not allowed.max_tenant_subscriptions:

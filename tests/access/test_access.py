@@ -86,6 +86,9 @@ class UserTests(AccessCase):
     def test_bad_password(self) -> None:
         text = self.refused(self.access.users.add("a", "\x07"), BadArgument)
         self.assertIn("U+0007", text)
+        self.do(self.access.users.add("a", "x" * 65535))
+        text = self.refused(self.access.users.add("b", "é" * 32768), BadArgument)
+        self.assertIn("longer than 65535 bytes", text)
 
     def test_unknown(self) -> None:
         self.do(self.access.users.add("alice"))
@@ -233,6 +236,10 @@ class RoleTests(AccessCase):
         self.assertEqual(self.access.users.show("alice").user.roles, ())
         self.assertEqual(self.access.roles.show("child").role.parents, ())
         self.assertRaises(NotThere, self.access.roles.show, "device")
+
+    def test_delete_built_in(self) -> None:
+        text = self.refused(self.access.roles.delete("everyone", cascade=True), BadArgument)
+        self.assertIn("built in", text)
 
     def test_known_by_rules(self) -> None:
         """A role that a rule names is there, without an entry of its own."""
@@ -394,8 +401,18 @@ class BanTests(AccessCase):
         self.assertEqual(len(self.access.users.show("al ice").bans), 2)
         self.do(self.access.users.lock("al ice", False))
         self.assertEqual(len(self.access.bans.page().bans), 1)
+        text = self.refused(self.access.bans.remove("login", "bob"), BadArgument)
+        self.assertIn('expected "ADDRESS NAME"', text)
         self.do(self.access.bans.remove("login", "192.0.2.1 bob"))
         self.assertEqual(self.access.bans.page().bans, ())
+
+    def test_unlock_of_a_user_whom_another_authenticator_knows(self) -> None:
+        lockout = json.dumps({"until": self.now + 60, "failures": 5, "times": 1})
+        self.registry.change(dict.fromkeys(["lockout/login/192.0.2.1 bob"], lockout), 100.0)
+        self.do(self.access.users.lock("bob", False))
+        self.assertEqual(self.access.bans.page().bans, ())
+        self.refused(self.access.users.lock("bob", False), NotThere)
+        self.refused(self.access.users.lock("bob", True), NotThere)
 
 
 class ImportedUserTests(AccessCase):
@@ -485,6 +502,10 @@ class ExplainTests(AccessCase):
         )
         self.now += 2.0
         self.assertEqual(len(self.access.explain("connect", user="alice").notes), 1)
+        lockout = json.dumps({"until": self.now + 60, "failures": 5, "times": 1})
+        self.registry.change({"lockout/login/192.0.2.1 alice": lockout}, 100.0)
+        _, note = self.access.explain("connect", user="alice").notes
+        self.assertEqual(note, 'the user "alice" is locked out at 192.0.2.1: 5 failed logins')
         (note,) = self.access.explain("connect", user="alcie").notes
         self.assertIn('did you mean "alice"?', note)
 

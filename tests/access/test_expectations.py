@@ -68,11 +68,12 @@ allow, user:alice, subscribe, a/#/b
 allow, user:alice, publish, a, cleint=x
 allow, user:alice, publish, a, qos=3
 allow, user:alice, publish, a, retain=maybe
+deny, anonymous, publish, a, user=alice
 allow, user:alice, publish, a
 """
         error = self.assertRaises(PolicyError, read_expectations, text, "t.csv")
         self.assertEqual(
-            [each.place for each in error.errors], [f"t.csv:{number}" for number in range(1, 10)]
+            [each.place for each in error.errors], [f"t.csv:{number}" for number in range(1, 11)]
         )
         self.assertIn("did you mean 'publish'?", str(error.errors[3]))
         self.assertIn("did you mean 'client'?", str(error.errors[6]))

@@ -161,7 +161,7 @@ class TextTests(SynchronousTestCase):
         command = "devices/d1/commands/stop"
         self.assertEqual(
             self.nearest(self.olga, "publish", command),
-            ("policy.csv:2", "condition", "retain=no does not hold"),
+            ("policy.csv:2", "condition", "retain=no is not met"),
         )
         self.assertEqual(
             self.nearest(client("bob"), "receive", "devices/d1"),
@@ -182,7 +182,7 @@ class TextTests(SynchronousTestCase):
         )
         self.assertEqual(
             self.nearest(device, "publish", "devices/d1/x", 2),
-            ("policy.csv:6", "condition", "qos<=1 does not hold"),
+            ("policy.csv:6", "condition", "qos<=1 is not met"),
         )
         place, failed, why = self.nearest(client("", "a/b", "", "device"), "publish", "devices/a/b")
         self.assertEqual((place, failed), ("policy.csv:6", "topic"))
@@ -250,5 +250,5 @@ class TextTests(SynchronousTestCase):
         )
         near = lines(explain(self.index, self.olga, "receive", "device/d1"))
         self.assertIn(
-            "     but the topic does not hold: level 1 is 'device', the rule has 'devices'", near
+            "     but the topic does not match: level 1 is 'device', the rule has 'devices'", near
         )

@@ -3,6 +3,7 @@
 The calls go straight to an access interface in memory; sockets and stores are in the system tests.
 """
 
+import getpass
 import json
 from inspect import isawaitable
 from unittest import mock
@@ -94,7 +95,7 @@ class UserTests(CommandCase):
         self.ok("user", "list")
         self.assertEqual((self.out, self.err), ("", "no users\n"))
         self.ok("user", "list", "--match", "x*")
-        self.assertEqual(self.err, "no user fits\n")
+        self.assertEqual(self.err, "no user matches\n")
 
     def test_mistakes(self) -> None:
         self.ok("user", "add", "a", "--no-password")
@@ -117,6 +118,22 @@ class UserTests(CommandCase):
     def test_empty_password(self) -> None:
         text = self.fails("user", "add", "b", "--password-file", "-", stdin="")
         self.assertIn("--no-password adds a user without one", text)
+
+    def test_name_as_it_is_kept(self) -> None:
+        """What is shown is what a client has to send."""
+        self.assertEqual(self.ok("user", "add", "ﬁ", "--no-password"), 'added the user "fi"\n')
+
+    def test_password_file_that_is_not_there(self) -> None:
+        text = self.fails("user", "list", "--file", str(self.folder / "x"))
+        self.assertIn("No such file", text)
+        text = self.fails("user", "add", "a", "--password-file", "/nowhere/x")
+        self.assertEqual(text, "mhub user add: /nowhere/x: No such file or directory\n")
+
+    def test_end_of_input_at_the_prompt(self) -> None:
+        """Ctrl-D is not a missing terminal."""
+        self.patch(getpass, "getpass", mock.Mock(side_effect=EOFError))
+        self.assertEqual(self.run_mhub("user", "add", "a"), 1)
+        self.assertIn("no password was given", self.err)
 
     def test_pages(self) -> None:
         """All are listed, page after page."""
@@ -151,6 +168,22 @@ class RoleTests(CommandCase):
 
 
 class PolicyTests(CommandCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.rights.index = Index()
+
+    def test_rules_that_are_not_in_force(self) -> None:
+        """Rules of the registry while a file decides, or nothing does."""
+        for argv in (("add", DEVICE), ("list",)):
+            self.ok("policy", *argv)
+            self.assertNotIn("in force", self.err)
+            with mock.patch.object(self.rights, "policy", "acl.csv"):
+                self.ok("policy", *argv)
+            self.assertIn("note: not in force; the rules are those of acl.csv\n", self.err)
+            with mock.patch.object(self.rights, "index", None):
+                self.ok("policy", *argv)
+            self.assertIn("note: access control is off", self.err)
+
     def test_rules(self) -> None:
         self.ok("policy", "add", DEVICE, "--note", "of devices")
         rule = self.out.split()[1].rstrip(":")
@@ -166,7 +199,7 @@ class PolicyTests(CommandCase):
         self.assertRegex(self.out, r"deny +role:dev\S+ +pub +x/# +t\n")
         self.assertRegex(self.out, "has +role:pump +role:device\n")
         self.ok("policy", "list", "--subject", "role:nobody")
-        self.assertEqual(self.err, "no rule fits\n")
+        self.assertEqual(self.err, "no rule matches\n")
         self.ok("policy", "remove", rule)
         self.assertIn(f"removed {rule}: p, role:device", self.out)
         self.assertIn("expected a line of a policy", self.fails("policy", "add", "a", "b"))
@@ -205,6 +238,26 @@ class PolicyTests(CommandCase):
         )
         self.assertEqual(self.calls, [])
 
+    def test_names_that_nothing_else_has(self) -> None:
+        """A rule for them is added: roles and users may come from elsewhere."""
+        self.ok("role", "add", "device")
+        for rule, note in (
+            (("role:device", "publish", "a"), ""),
+            (("role:everyone", "publish", "a"), ""),
+            (("role:devcie", "publish", "a"), 'role "devcie"; did you mean "device"?\n'),
+            (("role:devcie", "publish", "b"), ""),
+            (("user:eve", "publish", "a"), 'note: there is no user "eve"\n'),
+            (("role:device", "has", "role:reader"), 'role "reader"\n'),
+        ):
+            self.ok("policy", "add", *rule)
+            self.assertTrue(self.err.endswith(note) and bool(self.err) == bool(note), self.err)
+
+    def test_no_expectations(self) -> None:
+        """A test that tests nothing does not pass."""
+        file = self.folder / "e.csv"
+        file.write_text("# later\n")
+        self.assertIn("there are no expectations in it", self.fails("policy", "test", str(file)))
+
     def test_check_warns(self) -> None:
         file = self.folder / "p.csv"
         file.write_text(f"{DEVICE}\n{DEVICE}\ng, user:a, role:b, *\n")
@@ -228,6 +281,15 @@ class BanTests(CommandCase):
         self.assertIn('no ban of the user "eve"', self.fails("ban", "remove", "user", "eve"))
         self.assertIn("expected a time", self.fails("ban", "add", "user", "x", "--until", "soon"))
 
+    def test_what_was_banned(self) -> None:
+        """A network is shown as it is kept; a user that the registry lacks may be a typo."""
+        self.assertIn('"10.0.0.0/8"', self.ok("ban", "add", "address", "10.1.2.3/8"))
+        self.ok("user", "add", "alice", "--no-password")
+        self.ok("ban", "add", "user", "alice")
+        self.assertEqual(self.err, "")
+        self.ok("ban", "add", "user", "alcie")
+        self.assertEqual(self.err, 'note: there is no user "alcie"; did you mean "alice"?\n')
+
 
 class ExplainTests(CommandCase):
     def setUp(self) -> None:
@@ -250,13 +312,14 @@ class ExplainTests(CommandCase):
         self.ok(*ask, "subscribe", "--topic", "devices/#")
         self.assertRegex(self.out, r"\nnot allowed +devices")
         self.ok("explain", "--anonymous", "--action", "connect", "--client", "x")
-        self.assertIn("a client that has proved nothing", self.out)
+        self.assertIn("an anonymous client", self.out)
 
     def test_usage(self) -> None:
         for argv in (
             ("--action", "publish", "--topic", "a"),
             ("--user", "a", "--action", "publish"),
             ("--user", "a", "--topic", "a"),
+            ("--user", "a", "--anonymous", "--action", "connect"),
         ):
             self.assertEqual(self.run_mhub("explain", *argv), 2)
         self.assertEqual(

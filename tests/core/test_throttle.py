@@ -506,6 +506,14 @@ class TopicTests(Case):
         no = reasons.TOPIC_FILTER_INVALID
         self.assertEqual(client.next("SUBACK").reasons, [0, no, no, 0])
 
+    def test_filters_beyond_what_all_clients_may_have(self) -> None:
+        """The same answer as for a limit of one listener: the connection stays."""
+        self.build(max_topic_levels=3)
+        client = self.client(version=5, limits={"max_topic_levels": 9})
+        client.send(p.subscribe(1, ("a/+/#", 0), ("a/b/c/#", 0), version=5))
+        self.assertEqual(client.next("SUBACK").reasons, [0, reasons.TOPIC_FILTER_INVALID])
+        self.assertEqual(self.limited(events.TOPIC_LEVELS), 1)
+
     def test_wills(self) -> None:
         for topic in ("x" * 11, "a/b/c/d"):
             self.build()

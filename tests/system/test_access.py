@@ -200,7 +200,7 @@ class StoreTests(AccessCase):
         self.mhub("policy", "import", "p.csv")
         self.assertRegex(self.out, "^0 added, 0 removed, [0-9]+ there already")
         self.mhub("policy", "check", "p.csv")
-        self.assertIn("decisions compared with PyCasbin, no different", self.out)
+        self.assertIn("decisions compared with PyCasbin, no difference", self.out)
         (self.place / "t.csv").write_text(
             "# what has to hold\n"
             "allow, user:alice, subscribe, #\n"
