@@ -6,6 +6,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.trial.unittest import TestCase
 
 from mhub.auth import hashes
+from mhub.auth.chain import as_step
 from mhub.auth.contract import Answer, cannot_tell, no, not_mine, yes
 from mhub.core import events
 from mhub.core.authentication import FAILURE, SUCCESS, Claim, Later, Step
