@@ -353,6 +353,12 @@ class ListenerTests(ConfigCase):
         self.assertIn('mount_point: does not end with a slash: a topic "2/x"', warning)
         self.assertEqual(self.settings('[[listeners]]\nmount_point = "acme/"').warnings, ())
 
+    def test_rules_for_users_and_no_users(self) -> None:
+        (warning,) = self.settings("[access]").warnings
+        self.assertIn("access: there is no [[auth]], so all clients are anonymous", warning)
+        self.assertEqual(self.settings('[access]\n[[auth]]\ntype = "registry"').warnings, ())
+        self.assertEqual(self.settings("[access]\nenabled = false").warnings, ())
+
     def test_nobody_can_log_in(self) -> None:
         (warning,) = self.settings("[[listeners]]\nallow_anonymous = false").warnings
         self.assertEqual(

@@ -225,6 +225,12 @@ def _warn(settings: Settings, place: Place) -> None:
                 f"nobody can log in at {listener.name}: it requires a user, and no [[auth]] is for"
                 " it",
             )
+    if settings.access is not None and settings.access.enabled and not settings.auth:
+        place.report.warn(
+            place.at("access").path,
+            "there is no [[auth]], so all clients are anonymous: only rules for role:everyone and"
+            " role:anonymous let them do anything",
+        )
     _warn_of_free_client_ids(settings, place)
     _warn_of_open_mount_points(settings, place)
     _warn_of_impatience(settings, place)

@@ -213,7 +213,7 @@ def _list(calls: RegistryCalls, args: Namespace) -> None:
 
 def _logs_in_by(user: dict[str, Any]) -> str:
     if user["locked"]:
-        return "locked"
+        return "nothing, it is locked"
     ways = [way for way, has in (("password", "has_password"), ("SCRAM", "has_scram")) if user[has]]
     return ", ".join(ways) or "other means"
 
