@@ -89,7 +89,19 @@ class DatabaseServer:
         self._end(signal.SIGINT)  # PostgreSQL: without waiting for clients
 
     def kill(self) -> None:
-        self._end(signal.SIGKILL)
+        """All of its processes: one that serves a connection would answer for a moment longer."""
+        pids = self._pids()
+        self._end(signal.SIGKILL)  # first: it would start others in their place
+        for pid in pids[1:]:
+            try:
+                os.kill(pid, signal.SIGKILL)
+            except ProcessLookupError:
+                pass  # one of a connection that is gone
+        deadline = time.monotonic() + START_S
+        while any(Path(f"/proc/{pid}").exists() for pid in pids):
+            if time.monotonic() > deadline:
+                raise AssertionError(f"still running: {pids}")
+            time.sleep(0.01)
 
     def pause(self) -> None:
         """All of its processes: PostgreSQL has one for each connection."""
