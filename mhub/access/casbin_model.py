@@ -63,33 +63,6 @@ class CsvAdapter(RowsAdapter):
         self.path.write_text(write_csv(Policy(found).rows.values()), "utf-8")
 
 
-def check_model(path: Path) -> None:
-    """Whether a model is the one that the index decides by.  ValueError says what is not.
-
-    Spaces and comments may differ.  Anything else would be decided otherwise by Casbin than here.
-    """
-    wanted, found = _definitions(MODEL), _definitions(path)
-    for name in sorted({*wanted, *found}):
-        if wanted.get(name) != found.get(name):
-            has = found.get(name, "is missing")
-            raise ValueError(
-                f"{path}: {name} {has!r}: the broker decides by {wanted.get(name)!r} "
-                f"of {MODEL.name} alone"
-            )
-
-
-def _definitions(path: Path) -> dict[str, str]:
-    try:
-        model = casbin.Enforcer.new_model(str(path)).model
-    except (OSError, RuntimeError, ValueError) as error:
-        raise ValueError(f"{path}: not a Casbin model: {error}") from None
-    return {
-        name: "".join(definition.value.split())
-        for section in model.values()
-        for name, definition in section.items()
-    }
-
-
 def make_enforcer(adapter: Adapter, model: Path = MODEL) -> "casbin.Enforcer":
     """An Enforcer with mhub's functions.  Ask it with request()."""
     enforcer = casbin.Enforcer(str(model))

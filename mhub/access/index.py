@@ -403,10 +403,6 @@ class Index:
         """All that a client may do on a topic, as the bits of `mhub.access.rows`."""
         return self.view(principal).rights(topic.split("/"))
 
-    def publish_mask(self, principal: Principal, topic: str) -> int:
-        """Which messages it may publish there: 1 << (qos * 2 + retain) for each of the six."""
-        return self.rights(principal, topic) & rows.PUBLISH_BITS
-
     def publish(self, principal: Principal, topic: str, qos: int, retain: bool) -> int:
         bit = 1 << (qos * 2 + (1 if retain else 0))
         return 0 if self.rights(principal, topic) & bit else reasons.NOT_AUTHORIZED
