@@ -29,6 +29,7 @@ from twisted.python.failure import Failure
 from mhub import __version__, build
 from mhub.access.access import Access
 from mhub.access.policy import PolicyError
+from mhub.access.resources import RESOURCES
 from mhub.access.service import AccessService, only_registry
 from mhub.admin import first_user
 from mhub.admin.app import AdminApp
@@ -124,7 +125,7 @@ class Broker(MultiService):
         self._settings = settings
         # For later, when twistd may have changed the directory.
         self._file = os.path.abspath(settings.file) if settings.file != NO_FILE else ""
-        self._console: Callable[[str], None] | None = None  # shows something to who has started it
+        self.console: Callable[[str], None] | None = None  # shows something to who has started it
         self.failed = False  # it ends because it cannot go on: the exit status is not 0
         self._bound = False
         self._stopping = False
@@ -213,10 +214,10 @@ class Broker(MultiService):
         gate = Gate(
             self._logins,
             self.access,
-            access.tokens.find,
+            lambda text: None,
             admin,
             time.monotonic,
-            self.access.resources,
+            lambda: (*RESOURCES, *self.access.plugins),
         )
         self.admin_app = AdminApp(self.operations, gate, self._reactor, ENDPOINTS)
         if settings.admin is not None and admin.enabled:
@@ -365,7 +366,7 @@ class Broker(MultiService):
             return
         self.admin.open()
         if first_user.is_wanted(self.hub, access):
-            await first_user.make(self.hub, access, self.admin.address, self._console)
+            await first_user.make(self.hub, access, self.admin.address, self.console)
 
     def _not_opened(self, failure: Failure) -> None:
         if self._stopping and failure.check(CancelledError, StoreError):
@@ -527,8 +528,18 @@ def makeService(options: Options) -> Broker:
         sys.exit(str(error))
     if signals.stopped_by:
         sys.exit(0)
+    if twistd.get("nodaemon"):
+        broker.console = show_on_console
     atexit.register(_exit_status, broker)
     return broker
+
+
+def show_on_console(text: str) -> None:
+    """To whoever has started the broker, and not to the log."""
+    stream = sys.__stdout__
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
 
 
 def _exit_status(broker: Broker) -> None:

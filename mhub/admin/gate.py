@@ -55,6 +55,7 @@ class Gate:
     ) -> None:
         """`resources` are the names of all that there are permissions for."""
         self.resources = resources
+        self.document: Callable[[], dict[str, Any]] = dict  # the OpenAPI document
         self.logins = logins
         self.settings = settings
         self.limited = 0  # requests that came too fast

@@ -8,10 +8,14 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    general,
     session,
 )
 
-MODULES: Final[tuple[ModuleType, ...]] = (session,)
+MODULES: Final[tuple[ModuleType, ...]] = (
+    general,
+    session,
+)
 """In the order in which docs/admin-api.md has them."""
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(
