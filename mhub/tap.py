@@ -29,12 +29,12 @@ from twisted.python.failure import Failure
 from mhub import __version__, build
 from mhub.access.access import Access
 from mhub.access.policy import PolicyError
-from mhub.access.resources import RESOURCES
 from mhub.access.service import AccessService, only_registry
 from mhub.admin import first_user
 from mhub.admin.app import AdminApp
 from mhub.admin.gate import Gate
 from mhub.admin.logins import Logins
+from mhub.admin.plugins import Plugins
 from mhub.admin.resources import ENDPOINTS
 from mhub.admin.service import AdminListenError, AdminService
 from mhub.admin.static import StaticFiles
@@ -210,6 +210,8 @@ class Broker(MultiService):
         admin = settings.admin if settings.admin is not None else AdminSettings()
         access = self.operations.access
         assert access is not None
+        self._plugins = Plugins()
+        self.access.plugins = tuple(each.name for each in self._plugins.all)
         self._logins = Logins(self.hub, admin, time.monotonic, time.time)
         gate = Gate(
             self._logins,
@@ -217,9 +219,10 @@ class Broker(MultiService):
             lambda text: None,
             admin,
             time.monotonic,
-            lambda: (*RESOURCES, *self.access.plugins),
+            self._plugins,
         )
-        self.admin_app = AdminApp(self.operations, gate, self._reactor, ENDPOINTS)
+        endpoints = (*ENDPOINTS, *self._plugins.endpoints())
+        self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
         if settings.admin is not None and admin.enabled:
             tls = TlsContexts(admin.tls, ("http/1.1",)) if admin.tls is not None else None
             static = StaticFiles(sockets=self._web_sockets)
@@ -361,6 +364,7 @@ class Broker(MultiService):
         self._logins.chain = make_admin_chain(
             self.chain, self.hub, self.passwords, self._reactor, time.monotonic
         )
+        self._plugins.start(self.operations)
         access = self.operations.access
         if self.admin is None or access is None:
             return
@@ -410,6 +414,7 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
+        self._plugins.stop()
         self.access.stop()
         await super().stopService()
         if self.chain is not None:
