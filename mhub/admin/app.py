@@ -111,7 +111,7 @@ class AdminApp:
             if not running.called:
                 self._running.add(running)
                 running.addBoth(lambda _: self._running.discard(running))
-                answer.on_gone = running.cancel
+                answer.cancel = running.cancel
             # Klein cancels this if the client goes, and not the operation.
             return answer.ended
 
@@ -166,7 +166,6 @@ class AdminApp:
         if isinstance(result, AsyncGenerator):
             await self._stream(endpoint, call, result, answer)
             return
-        answer.on_gone = None  # it goes on
         if inspect.isawaitable(result):
             result = await result
         answer.headers.update(call.headers)
@@ -185,6 +184,7 @@ class AdminApp:
         if self.streams >= self.gate.settings.max_streams and endpoint.stream == EVENTS:
             raise LimitReached("there are too many streams already (admin.max_streams)")
         self.streams += 1
+        answer.ends_with_client = True
         try:
             async with aclosing(pieces):
                 # What is refused is refused before the first piece, and so has a status.
@@ -236,7 +236,8 @@ class Answer:
         self.request = request
         self.ended: Deferred[None] = Deferred()
         self.headers: dict[str, str] = {}
-        self.on_gone: Callable[[], None] | None = None
+        self.cancel: Callable[[], None] | None = None  # ends what is being done for it
+        self.ends_with_client = False
         self._reactor = reactor
         self._note = note
         self._is_gone = False
@@ -279,8 +280,8 @@ class Answer:
     def _on_end(self, reason: object) -> None:
         """All of it is written, or the client is gone."""
         self._is_gone = True
-        if self.on_gone is not None and isinstance(reason, Failure):
-            self.on_gone()
+        if self.ends_with_client and self.cancel is not None and isinstance(reason, Failure):
+            self.cancel()
         if not self.ended.called:
             self.ended.callback(None)
 
