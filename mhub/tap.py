@@ -179,6 +179,7 @@ class Broker(MultiService):
                 time.monotonic,
                 time.time,
                 self.settle,
+                self.hub.events,
             ),
         )
         self.admin: AdminService | None = None
