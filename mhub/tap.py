@@ -48,7 +48,8 @@ from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsError
-from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
+from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
 from mhub.process import descriptors, threads
 from mhub.process.reload import reread
@@ -171,6 +172,9 @@ class Broker(MultiService):
                 self.settle,
             ),
         )
+        ticks = TimerService(TICK_S, self.operations.monitor.tick)
+        ticks.clock = reactor
+        ticks.setServiceParent(self)
         if settings.control.path:
             ControlService(
                 settings.control.path,
@@ -356,6 +360,7 @@ class Broker(MultiService):
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
         self.access.stop()
+        self.operations.monitor.stop()
         await super().stopService()
         if self.chain is not None:
             await self.chain.stop(self._reactor, self._settings.net.shutdown_timeout_s)
@@ -382,6 +387,9 @@ class Broker(MultiService):
 
     def authenticators(self) -> list[AuthenticatorStatus]:
         return self.chain.status() if self.chain is not None else []
+
+    def pushes(self) -> list[PushStatus]:
+        return []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:
