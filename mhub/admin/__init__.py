@@ -1,5 +1,6 @@
 """The admin side over HTTP, by Klein: REST, numbers, MQTT over HTTP, the dashboard.
 
 endpoint    functions as endpoints: what a request may bring, and what is checked of it
+metrics/    the numbers as Prometheus reads them
 resources/  the endpoints, a module for each resource
 """

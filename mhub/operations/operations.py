@@ -137,6 +137,10 @@ class Operations:
         """All of this moment, for those who show them in a form of their own."""
         return self.monitor.numbers()
 
+    def slices(self) -> Callable[[], Awaitable[None]]:
+        """For long work of a caller: what it calls between two pieces."""
+        return Slices(self._clock, self._pause).pause_if_due
+
     def stats(self) -> Stats:
         return self.monitor.stats()
 

@@ -8,10 +8,14 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    events,
+    history,
+    live,
     session,
+    stats,
 )
 
-MODULES: Final[tuple[ModuleType, ...]] = (session,)
+MODULES: Final[tuple[ModuleType, ...]] = (session, stats, history, live, events)
 """In the order in which docs/admin-api.md has them."""
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(
