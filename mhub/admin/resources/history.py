@@ -20,8 +20,8 @@ async def history(
 ) -> History:
     """Show series of the last hour, day or week.
 
-    One value for each 5 seconds, minute or 10 minutes; null is a gap. Rates are per second. It is in
-    memory, and begins anew with the process.
+    One value for each 5 seconds, minute or 10 minutes; null is a gap. Rates are per second. It is
+    in memory, and begins anew with the process.
     """
     wanted = tuple(name.strip() for name in names.split(",") if name.strip())
     return await call.operations.history(wanted, span)
