@@ -57,7 +57,8 @@ from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsContexts, TlsError
-from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
+from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
 from mhub.process import descriptors, threads
 from mhub.process.reload import reread
@@ -182,6 +183,9 @@ class Broker(MultiService):
                 self.hub.events,
             ),
         )
+        ticks = TimerService(TICK_S, self.operations.monitor.tick)
+        ticks.clock = reactor
+        ticks.setServiceParent(self)
         self.admin: AdminService | None = None
         self._make_admin(settings)
         if settings.control.path:
@@ -417,6 +421,7 @@ class Broker(MultiService):
         self._stopping = True
         self._plugins.stop()
         self.access.stop()
+        self.operations.monitor.stop()
         await super().stopService()
         if self.chain is not None:
             await self.chain.stop(self._reactor, self._settings.net.shutdown_timeout_s)
@@ -443,6 +448,9 @@ class Broker(MultiService):
 
     def authenticators(self) -> list[AuthenticatorStatus]:
         return self.chain.status() if self.chain is not None else []
+
+    def pushes(self) -> list[PushStatus]:
+        return []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:

@@ -172,7 +172,8 @@ class AdminApp:
         if call.etag:
             answer.headers["ETag"] = f'"{call.etag}"'
         if isinstance(result, bytes):
-            answer.send(call.status or 200, endpoint.stream or "application/octet-stream", result)
+            media_type = call.answer_type or endpoint.stream or "application/octet-stream"
+            answer.send(call.status or 200, media_type, result)
         elif result is None:
             answer.send(call.status or 204, "", b"")
         else:

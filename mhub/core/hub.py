@@ -185,7 +185,9 @@ class Hub:
         self.version = settings.version
         self.started_at = now
         self.metrics = Metrics(self, now)
-        self.sys = SysTopics(settings.sys_interval_s, now, self.metrics.sample, self.publish_local)
+        self.sys = SysTopics(
+            settings.sys_interval_s, now, self.metrics.snapshot, self.publish_local
+        )
         self.sweep_at = now + SWEEP_S
 
     # The turn
@@ -294,6 +296,7 @@ class Hub:
             self.journal.hurry()
         self._watch(now)
         self.events.tick(now)
+        self.metrics.tick(now)
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S

@@ -5,6 +5,13 @@
 contract    results, errors, and what an Operations needs of the broker around the hub
 operations  the calls, one method each
 clients     sessions as the results that describe them, and the search through all of them
+monitor     the broker watches itself, with a tick each second:
+numbers     all numbers of one moment, those of the process from `process_numbers`
+stats       the same as one result
+series      what the charts show, and `history` what they begin with
+live        the numbers of each second, for those who watch
+activity    the last events, and what was denied lately
+readiness   whether a load balancer should send clients here
 snapshot    what a broker without a store has, for an export
 arguments   what an operation is called with, as it comes in JSON
 slices      long work in slices, so that clients are served in between
