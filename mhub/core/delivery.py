@@ -17,7 +17,7 @@ class Subscriber(Timed):
         self.principal = NOBODY
         self.sid = 0  # its number in the store; 0: it is not there
         self.last_seq = 0  # of its deliveries in the store
-        self.slot = NOWHERE  # among those of the hub; there if it is the one of its client
+        self.hub_slot = NOWHERE  # among those of the hub; there if it is the one of its client
         self.granted = 0  # the revision of the rights under which all it subscribed to was asked
 
     def is_connected(self) -> bool:

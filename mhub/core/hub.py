@@ -841,19 +841,19 @@ class Hub:
         before = self.sessions.get(session.client_id)
         self.sessions[session.client_id] = session
         if before is None:
-            session.slot = self.slots.add(session)
+            session.hub_slot = self.slots.add(session)
         elif before is not session:
             # In the same slot, so that no walk sees the client twice.
-            session.slot = before.slot
-            before.slot = NOWHERE
-            self.slots.replace(session.slot, session)
+            session.hub_slot = before.hub_slot
+            before.hub_slot = NOWHERE
+            self.slots.replace(session.hub_slot, session)
 
     def drop_session(self, session: Session) -> None:
         """It is not any more, if it was."""
         if self.sessions.get(session.client_id) is session:
             del self.sessions[session.client_id]
-            self.slots.remove(session.slot)
-            session.slot = NOWHERE
+            self.slots.remove(session.hub_slot)
+            session.hub_slot = NOWHERE
 
     def check_session_limit(self, connection: Connection, client_id: str) -> None:
         """Refuse to make a session, if there are enough; whoever has one always gets it."""

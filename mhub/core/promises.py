@@ -11,9 +11,7 @@ from mhub.core.journal import AckTracker
 
 
 class Promise:
-    def __init__(
-        self, after: int, trackers: list[AckTracker], on_safe: Callable[[], None]
-    ) -> None:
+    def __init__(self, after: int, trackers: list[AckTracker], on_safe: Callable[[], None]) -> None:
         self.after = after  # the number of a batch
         self.trackers = trackers
         self.on_safe = on_safe

@@ -75,9 +75,7 @@ class Publishing:
             rule = hub.events.denied(
                 connection, events.PUBLISH, message.topic, reason, qos, message.retain
             )
-            connection.owner().note_denied(
-                events.PUBLISH, message.topic, rule, qos, message.retain
-            )
+            connection.owner().note_denied(events.PUBLISH, message.topic, rule, qos, message.retain)
             if connection.version < V5 and hub.denied_publish == DISCONNECT:
                 self._disconnect(connection, message, reason)
                 return

@@ -285,7 +285,7 @@ class SubscriptionScan:
         end = min(self._index + most, len(items))
         for index in range(self._index, end):
             each = items[index]
-            if each is None or each.session.slot == NOWHERE or not self._fits(each):
+            if each is None or each.session.hub_slot == NOWHERE or not self._fits(each):
                 continue
             client_id = each.session.client_id
             if self._by_client:

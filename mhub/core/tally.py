@@ -161,7 +161,7 @@ class GroupScan:
         end = min(self._index + most, len(items))
         for index in range(self._index, end):
             each = items[index]
-            if each is None or not each.share or each.session.slot == NOWHERE:
+            if each is None or not each.share or each.session.hub_slot == NOWHERE:
                 continue
             tally = self.tallies.get(each.share + SEPARATOR + each.topic_filter)
             if tally is not None:
@@ -187,7 +187,7 @@ class ReceiverScan:
         end = min(self._index + most, len(items))
         for index in range(self._index, end):
             each = items[index]
-            if each is None or each.session.slot == NOWHERE:
+            if each is None or each.session.hub_slot == NOWHERE:
                 continue
             if not self._topic.fits(each.topic_filter):
                 continue
