@@ -2,7 +2,7 @@
 
 import re
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from mhub.admin.mqtt.client import Place
@@ -65,7 +65,7 @@ class Gateway:
     def retained(self, caller: Principal, topic: str) -> Message:
         return read_retained(self.place, caller, topic)
 
-    async def subscribe(
+    async def open_stream(
         self,
         caller: Principal,
         filters: list[str],
@@ -73,9 +73,11 @@ class Gateway:
         name: str = "",
         expiry_s: int = 0,
         last_event_id: str = "",
-    ) -> AsyncGenerator[bytes, None]:
-        """Events.  `name` and `expiry_s`: the session is kept.  Raises an OperationError before
-        the first one."""
+    ) -> Stream:
+        """Events, to be read until they are over and closed in any case.
+
+        With `name` and `expiry_s` the session is kept.  Raises an OperationError.
+        """
         check_caller(self.place, caller)
         _check_filters(filters)
         if name and NAME.fullmatch(name) is None:
@@ -97,17 +99,16 @@ class Gateway:
             self._wall,
         )
         self.streams += 1
+        stream.on_close = self._closed
         try:
-            first = await stream.open(filters, qos, expiry_s)
-            events = stream.events(first, last_event_id)
-            try:
-                async for data in events:
-                    yield data
-            finally:
-                await events.aclose()
-        finally:
-            stream.close("the HTTP connection has ended")
-            self.streams -= 1
+            await stream.open(filters, qos, expiry_s, last_event_id)
+        except BaseException:
+            stream.close("the stream did not begin")
+            raise
+        return stream
+
+    def _closed(self) -> None:
+        self.streams -= 1
 
     def _client_id(self, caller: Principal, name: str) -> str:
         if not name:

@@ -7,8 +7,7 @@
     event: end          data: {...}            last: why the broker ends it
 
 A stream is an in-process client.  A message is acknowledged when the HTTP connection has taken its
-event, that is, when the generator goes on behind its `yield`: it goes on when there is room in that
-connection.  So a reader that is slow is to the broker a client that is slow: at most
+event, which it says by asking for the next one (`read`): it asks when there is room.  So a reader that is slow is to the broker a client that is slow: at most
 RECEIVE_MAXIMUM messages are on their way, the others wait in the session's queue, within the
 limits of its user.
 
@@ -19,7 +18,7 @@ the reader says by Last-Event-ID what it saw last.
 """
 
 from collections import deque
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Callable
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -29,7 +28,6 @@ from mhub.admin.mqtt.events import KEEP_ALIVE, Ring, Rings, event, message_event
 from mhub.admin.mqtt.outcome import ended_error, error_of
 from mhub.admin.mqtt.packets import IF_NEW, Received
 from mhub.core.principal import Principal
-from mhub.operations.contract import OperationError
 from mhub.wire import reasons
 
 KEEP_ALIVE_S: Final = 15.0
@@ -54,7 +52,11 @@ class Stream:
         self._rings = rings
         self._ring = Ring() if rings is None else rings.of(client_id, principal.user)
         self._wall = wall
+        self.on_close: Callable[[], None] | None = None
         self._arrived: deque[Received] = deque()
+        self._given: Received | None = None  # its event was read, and may not have been taken
+        self._prepared: deque[bytes] = deque()  # what comes before the messages that arrive
+        self._is_over = False
         self._news: Deferred[None] | None = None
         self.client = InProcessClient(place, principal, self._received, self._ended)
 
@@ -74,8 +76,8 @@ class Stream:
 
     # Beginning
 
-    async def open(self, filters: list[str], qos: int, expiry_s: int) -> bytes:
-        """Connect and subscribe; the first event.  Raises an OperationError."""
+    async def open(self, filters: list[str], qos: int, expiry_s: int, last_event_id: str) -> None:
+        """Connect and subscribe.  Raises an OperationError."""
         client = self.client
         is_kept = self._rings is not None
         try:
@@ -86,9 +88,6 @@ class Stream:
             reply = await client.subscribe(filters, qos | IF_NEW, SUBSCRIBE_S)
         except Ended as ended:
             raise ended_error(ended) from None
-        except OperationError:
-            self.close("the stream did not begin")
-            raise
         refused = [
             (name, code)
             for name, code in zip(filters, reply.codes, strict=True)
@@ -99,7 +98,7 @@ class Stream:
             client.close_politely(end_session=not welcome.session_present)
             names = ", ".join(repr(name) for name, _ in refused)
             raise error_of(refused[0][1], f"the broker refuses a subscription to {names}")
-        return event(
+        subscribed = event(
             "subscribed",
             {
                 "client_id": self._client_id,
@@ -110,6 +109,18 @@ class Stream:
                 ],
             },
         )
+        self._prepared.append(RETRY + subscribed)
+        self._go_on_behind(last_event_id)
+
+    def _go_on_behind(self, last_event_id: str) -> None:
+        again = self._ring.behind(last_event_id)
+        if again is not None:
+            self._prepared.extend(entry.data for entry in again)
+            return
+        # The reader has seen nothing of what is in the ring, as far as is known.
+        self._ring.forget_pids()
+        if last_event_id:
+            self._prepared.append(event("reset", self._reset(last_event_id)))
 
     async def _drop_others(self, filters: list[str]) -> None:
         """A session that was kept has the subscriptions of this request, and no others."""
@@ -124,34 +135,32 @@ class Stream:
 
     # The events
 
-    async def events(self, first: bytes, last_event_id: str) -> AsyncGenerator[bytes, None]:
-        try:
-            yield RETRY + first
-            again = self._ring.behind(last_event_id)
-            if again is None:
-                # The reader has seen nothing of what is in the ring, as far as is known.
-                self._ring.forget_pids()
-                if last_event_id:
-                    yield event("reset", self._reset(last_event_id))
-            else:
-                for entry in again:
-                    yield entry.data
-            while True:
-                # What was not taken when it ended is the broker's: it has it again, or drops it.
-                while self._arrived and self.client.ended is None:
-                    received = self._arrived.popleft()
-                    data = self._event_of(received)
-                    if data:
-                        yield data
-                    self._taken(received)
-                ended = self.client.ended
-                if ended is not None:
-                    yield event("end", _end_of(ended))
-                    return
-                if not await self._wait():
-                    yield KEEP_ALIVE
-        finally:
-            self.close("the HTTP connection has ended")
+    async def read(self) -> bytes:
+        """The next piece of the stream, b"" at its end.
+
+        Whoever asks for one has room for it, so the one before was taken.
+        """
+        given, self._given = self._given, None
+        if given is not None:
+            self._taken(given)
+        while not self._prepared:
+            ended = self.client.ended
+            if ended is not None:
+                # What was not taken is the broker's: it has it again, or drops it.
+                if self._is_over:
+                    return b""
+                self._is_over = True
+                return event("end", _end_of(ended))
+            if self._arrived:
+                received = self._arrived.popleft()
+                data = self._event_of(received)
+                if data:
+                    self._given = received
+                    return data
+                self._taken(received)
+            elif not await self._wait():
+                return KEEP_ALIVE
+        return self._prepared.popleft()
 
     def _reset(self, last_event_id: str) -> dict[str, object]:
         return {
@@ -201,6 +210,9 @@ class Stream:
 
     def close(self, text: str) -> None:
         """Nobody reads any more: the session goes on for as long as it may."""
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None:
+            on_close()
         if self.client.ended is None:
             self.client.lose(text)
 

@@ -6,7 +6,7 @@ HTTP client would.
 """
 
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncGenerator, Coroutine
 from typing import Any
 
 from twisted.internet.defer import CancelledError, Deferred
@@ -81,7 +81,18 @@ class Gate:
         return found[0]
 
     def subscribe(self, who: Principal, *filters: str, **options: Any) -> "Reader":
-        return Reader(self, self.gateway.subscribe(who, list(filters), **options))
+        return Reader(self, self._events(who, list(filters), options))
+
+    async def _events(
+        self, who: Principal, filters: list[str], options: dict[str, Any]
+    ) -> AsyncGenerator[bytes, None]:
+        """As the endpoint has it."""
+        stream = await self.gateway.open_stream(who, filters, **options)
+        try:
+            while data := await stream.read():
+                yield data
+        finally:
+            stream.close("the HTTP connection has ended")
 
 
 class Reader:
@@ -92,7 +103,6 @@ class Reader:
         self._events = events
         self._next: Deferred[bytes] | None = None
         self._data: list[bytes] = []
-        self.over: Callable[[], None] | None = None
 
     def read(self) -> bytes:
         """What the next step of the stream brings; b"": nothing does now."""
