@@ -230,17 +230,13 @@ class InProcessClient:
         if self.connection.state != CLOSED:
             self._give(packets.END_SESSION if end_session else packets.DISCONNECT)
 
-    def lose(self, text: str) -> None:
+    def lose(self, text: str, reason: int = reasons.UNSPECIFIED) -> None:
         """As if the network had failed."""
         if self.connection.state != CLOSED:
             self._place.hub.now = self._place.clock()
             self.connection.lost(text)
             self._place.settle()
-        self._end(Ended(reasons.UNSPECIFIED, text))
-
-    @property
-    def is_idle(self) -> bool:
-        return not self._unsent and not self._waiting and not self._fed
+        self._end(Ended(reason, text))
 
     # To the core
 

@@ -13,6 +13,7 @@ from mhub.admin.mqtt.pool import Pool, check_caller, client_id_of
 from mhub.admin.mqtt.publishing import MOST_BATCH, Batch, Publishing
 from mhub.admin.mqtt.retained import read_retained
 from mhub.admin.mqtt.stream import Stream
+from mhub.config.admin import LISTENER
 from mhub.core.hub import Hub
 from mhub.core.limits import NEVER, Limits
 from mhub.core.principal import Principal
@@ -20,13 +21,14 @@ from mhub.operations.contract import BadArgument, LimitReached, OperationError, 
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.topics import check_filter_form
 
-LISTENER: Final = "admin"
-"""What in-process clients have as the name of their listener."""
-
 MOST_STREAMS: Final = 1_000
 MOST_FILTERS: Final = 100
 LONGEST_NAME: Final = 64
 NAME: Final = re.compile(r"[A-Za-z0-9_]{1,64}")
+
+
+async def always() -> bool:
+    return True
 
 
 class Gateway:
@@ -73,10 +75,12 @@ class Gateway:
         name: str = "",
         expiry_s: int = 0,
         last_event_id: str = "",
+        is_allowed: Callable[[], Awaitable[bool]] = always,
     ) -> Stream:
         """Events, to be read until they are over and closed in any case.
 
-        With `name` and `expiry_s` the session is kept.  Raises an OperationError.
+        With `name` and `expiry_s` the session is kept; is_allowed() is as for Stream.  Raises an
+        OperationError.
         """
         check_caller(self.place, caller)
         _check_filters(filters)
@@ -97,6 +101,7 @@ class Gateway:
             self._client_id(caller, name),
             self._rings if name and expiry_s else None,
             self._wall,
+            is_allowed,
         )
         self.streams += 1
         stream.on_close = self._closed
@@ -119,10 +124,6 @@ class Gateway:
         if session is not None and session.principal.user != caller.user:
             raise OperationError(f"the client id {client_id!r} is somebody else's")
         return client_id
-
-    def close(self) -> None:
-        """Before the broker stops."""
-        self.pool.close()
 
 
 def _check_filters(filters: list[str]) -> None:

@@ -12,6 +12,8 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
+import msgspec
+
 from mhub.core.limits import Limits
 from mhub.operations.contract import BadArgument
 from mhub.wire.errors import ProtocolFault
@@ -44,8 +46,7 @@ class Message:
     user_properties: tuple[tuple[str, str], ...] = ()
 
 
-@dataclass(frozen=True)
-class MessageFields:
+class MessageFields(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A message as it stands in the JSON of a request."""
 
     topic: str
@@ -83,8 +84,11 @@ class MessageView:
 BYTES, TEXT = "bytes", "text"
 
 
-def to_message(given: MessageFields) -> Message:
-    """What a request wants to publish.  Raises BadArgument, which names the field."""
+def to_message(given: MessageFields, body: bytes | None = None) -> Message:
+    """What a request wants to publish; `body`: the payload, where it is not in the fields.
+
+    Raises BadArgument, which names the field.
+    """
     if given.qos not in (0, 1, 2):
         raise BadArgument("qos: it is 0, 1 or 2")
     expiry_s = given.message_expiry_s
@@ -92,7 +96,9 @@ def to_message(given: MessageFields) -> Message:
         raise BadArgument(f"message_expiry_s: it is from 0 to {MOST_EXPIRY_S}")
     if given.payload_format not in (None, BYTES, TEXT):
         raise BadArgument('payload_format: it is "text" or "bytes"')
-    payload = _either("payload", given.payload, given.payload_base64) or b""
+    payload = body
+    if payload is None:
+        payload = _either("payload", given.payload, given.payload_base64) or b""
     if given.payload_format == TEXT:
         try:
             payload.decode("utf-8")

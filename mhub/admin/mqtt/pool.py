@@ -197,10 +197,6 @@ class Pool:
             shared.idle.cancel()
         shared.idle = None
 
-    def close(self) -> None:
-        for shared in list(self._all.values()):
-            self._close(shared)
-
 
 def _key_of(principal: Principal) -> Key:
     return (

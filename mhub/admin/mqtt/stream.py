@@ -7,9 +7,9 @@
     event: end          data: {...}            last: why the broker ends it
 
 A stream is an in-process client.  A message is acknowledged when the HTTP connection has taken its
-event, which it says by asking for the next one (`read`): it asks when there is room.  So a reader that is slow is to the broker a client that is slow: at most
-RECEIVE_MAXIMUM messages are on their way, the others wait in the session's queue, within the
-limits of its user.
+event, which it says by asking for the next one (`read`): it asks when there is room.  So a reader
+that is slow is to the broker a client that is slow: at most RECEIVE_MAXIMUM messages are on their
+way, the others wait in the session's queue, within the limits of its user.
 
 With a name and an expiry the session is kept when the reader is gone.  Then what the broker knows
 as not acknowledged comes again by itself; what was acknowledged and may not have been seen, as it
@@ -18,7 +18,7 @@ the reader says by Last-Event-ID what it saw last.
 """
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from twisted.internet.defer import Deferred
@@ -33,6 +33,8 @@ from mhub.wire import reasons
 KEEP_ALIVE_S: Final = 15.0
 SUBSCRIBE_S: Final = 20.0
 
+LOGIN_OVER: Final = "the login of the HTTP client is over"
+
 RETRY: Final = b"retry: 3000\n\n"
 """After so many milliseconds a browser tries again."""
 
@@ -45,13 +47,19 @@ class Stream:
         client_id: str,
         rings: Rings | None,
         wall: Callable[[], float],
+        is_allowed: Callable[[], Awaitable[bool]],
     ) -> None:
-        """`rings`: those of sessions that are kept; None: this one is not."""
+        """`rings`: those of sessions that are kept; None: this one is not.
+
+        is_allowed() is asked from time to time: whether the login of the reader is still one.
+        """
         self._place = place
         self._client_id = client_id
         self._rings = rings
         self._ring = Ring() if rings is None else rings.of(client_id, principal.user)
         self._wall = wall
+        self._is_allowed = is_allowed
+        self._ask_at = place.clock() + KEEP_ALIVE_S
         self.on_close: Callable[[], None] | None = None
         self._arrived: deque[Received] = deque()
         self._given: Received | None = None  # its event was read, and may not have been taken
@@ -144,6 +152,7 @@ class Stream:
         if given is not None:
             self._taken(given)
         while not self._prepared:
+            await self._ask()
             ended = self.client.ended
             if ended is not None:
                 # What was not taken is the broker's: it has it again, or drops it.
@@ -161,6 +170,18 @@ class Stream:
             elif not await self._wait():
                 return KEEP_ALIVE
         return self._prepared.popleft()
+
+    async def _ask(self) -> None:
+        now = self._place.clock()
+        if now < self._ask_at or self.client.ended is not None:
+            return
+        self._ask_at = now + KEEP_ALIVE_S
+        if not await self._is_allowed():
+            self.client.lose(LOGIN_OVER, reasons.NOT_AUTHORIZED)
+
+    def stopping(self) -> bytes:
+        """The last event of a stream that the broker breaks off."""
+        return event("end", _end_of(Ended(reasons.SERVER_SHUTTING_DOWN, "the broker is stopping")))
 
     def _reset(self, last_event_id: str) -> dict[str, object]:
         return {

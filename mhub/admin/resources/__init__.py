@@ -9,12 +9,14 @@ from typing import Final
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
     general,
+    mqtt,
     session,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
     general,
     session,
+    mqtt,
 )
 """In the order in which docs/admin-api.md has them."""
 
