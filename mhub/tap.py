@@ -29,13 +29,13 @@ from twisted.python.failure import Failure
 from mhub import __version__, build
 from mhub.access.access import Access
 from mhub.access.policy import PolicyError
-from mhub.access.resources import RESOURCES
 from mhub.access.service import AccessService, only_registry
 from mhub.admin import first_user
 from mhub.admin.app import AdminApp
 from mhub.admin.gate import Gate
 from mhub.admin.logins import Logins
 from mhub.admin.mqtt.gateway import Gateway
+from mhub.admin.plugins import Plugins
 from mhub.admin.resources import ENDPOINTS
 from mhub.admin.service import AdminListenError, AdminService
 from mhub.admin.static import StaticFiles
@@ -211,6 +211,8 @@ class Broker(MultiService):
         admin = settings.admin if settings.admin is not None else AdminSettings()
         access = self.operations.access
         assert access is not None
+        self._plugins = Plugins()
+        self.access.plugins = tuple(each.name for each in self._plugins.all)
         self._logins = Logins(self.hub, admin, time.monotonic, time.time)
         gate = Gate(
             self._logins,
@@ -218,9 +220,10 @@ class Broker(MultiService):
             lambda text: None,
             admin,
             time.monotonic,
-            lambda: (*RESOURCES, *self.access.plugins),
+            self._plugins,
         )
-        self.admin_app = AdminApp(self.operations, gate, self._reactor, ENDPOINTS)
+        endpoints = (*ENDPOINTS, *self._plugins.endpoints())
+        self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
         self.admin_app.mqtt = Gateway(
             self.hub,
             lambda: self._limits_of(LISTENER),
@@ -371,6 +374,7 @@ class Broker(MultiService):
         self._logins.chain = make_admin_chain(
             self.chain, self.hub, self.passwords, self._reactor, time.monotonic
         )
+        self._plugins.start(self.operations)
         access = self.operations.access
         if self.admin is None or access is None:
             return
@@ -420,6 +424,7 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
+        self._plugins.stop()
         self.access.stop()
         await super().stopService()
         if self.chain is not None:

@@ -10,11 +10,13 @@ from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
     general,
     mqtt,
+    plugins,
     session,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
     general,
+    plugins,
     session,
     mqtt,
 )
