@@ -34,6 +34,7 @@ from mhub.admin import first_user
 from mhub.admin.app import AdminApp
 from mhub.admin.gate import Gate
 from mhub.admin.logins import Logins
+from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.plugins import Plugins
 from mhub.admin.resources import ENDPOINTS
 from mhub.admin.service import AdminListenError, AdminService
@@ -43,7 +44,7 @@ from mhub.auth.wiring import make_admin_chain, make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
-from mhub.config.admin import AdminSettings
+from mhub.config.admin import LISTENER, AdminSettings
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.events import Events
@@ -228,6 +229,15 @@ class Broker(MultiService):
         )
         endpoints = (*ENDPOINTS, *self._plugins.endpoints())
         self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
+        self.admin_app.mqtt = Gateway(
+            self.hub,
+            lambda: self._limits_of(LISTENER),
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            lambda: deferLater(self._reactor, 0.0),
+        )
         if settings.admin is not None and admin.enabled:
             tls = TlsContexts(admin.tls, ("http/1.1",)) if admin.tls is not None else None
             static = StaticFiles(sockets=self._web_sockets)

@@ -22,6 +22,7 @@ from werkzeug.exceptions import HTTPException
 
 from mhub.admin.endpoint import CSV, EVENTS, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
+from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.openapi import document
 from mhub.admin.problem import CONTENT_TYPE as PROBLEM
 from mhub.admin.problem import UnsupportedType, encoded, status_of
@@ -63,6 +64,7 @@ class AdminApp:
     ) -> None:
         self.gate = gate
         self.operations = operations
+        self.mqtt: Gateway | None = None  # MQTT over HTTP
         self.streams = 0
         self.requests: dict[int, int] = {}  # answers by status
         self._reactor = reactor
@@ -151,6 +153,7 @@ class AdminApp:
             self.gate.check_origin(request, method, caller)
         self.gate.check(caller, endpoint, reason)
         call = Call(self.operations, caller, self.gate, request)
+        call.mqtt = self.mqtt
         call.reason = reason[:1000]
         call.if_match = (request.getHeader("if-match") or "").strip().strip('"').replace("*", "")
         call.accept = request.getHeader("accept") or ""
