@@ -6,6 +6,7 @@
     Rounds    the same for the registry, and who has what of it
     Migration one owner for each session, which follows its client
     Drain     sessions of a node that leaves
+    Queries   what operators ask of other nodes
     Inbox     frames that wait for the store of this node
 
 Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
@@ -26,6 +27,7 @@ from mhub.cluster.inbox import Inbox
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
 from mhub.cluster.migration.migration import Migration
 from mhub.cluster.offers import Offers
+from mhub.cluster.queries import Queries
 from mhub.cluster.rounds import Rounds
 from mhub.cluster.said import Said, as_text
 from mhub.cluster.tables import Tables
@@ -105,6 +107,7 @@ class Node:
         self.rounds = Rounds(self)
         self.migration = Migration(self)
         self.offers = Offers(self)
+        self.queries = Queries(self)
         self.inbox = Inbox(self)
         self._handlers: dict[int, Callable[[Member, bytes], None]] = {
             frames.RESUME: self._resumed,
@@ -132,6 +135,7 @@ class Node:
             frames.ASK: self.migration.exchange.on_ask,
             frames.UNKNOWN: self.migration.exchange.on_unknown,
             **self.rounds.handlers(),
+            **self.queries.handlers(),
         }
 
     @property
@@ -220,6 +224,7 @@ class Node:
         member.stale = None
         member.received_at = now
         member.version = said.version
+        member.protocol = min(said.protocol, self.settings.protocol)
         member.address = said.address
         member.host = said.host
         self._shares_store(member, said.shared_store)
@@ -358,6 +363,7 @@ class Node:
         self.offers.drop(member)
         self.rounds.unlinked(member)
         self.migration.unlinked(member)
+        self.queries.unlinked(member)
 
     def _turn(self, member: Member, state: str, text: str) -> None:
         if member.turn(state, text, self.hub.now):
@@ -389,6 +395,7 @@ class Node:
         self._dial(now)
         self.inbox.go_on()
         self.rounds.tick(now)
+        self.queries.tick(now)
         self.migration.tick(now)
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
