@@ -1,0 +1,15 @@
+"""The endpoints, a module for each resource.
+
+Each is a thin adapter from a request to a call of `Operations`; nothing is decided here.
+"""
+
+from typing import Final
+
+from mhub.admin.endpoint import Endpoint, endpoints_of
+
+MODULES: Final = ()
+"""In the order in which docs/admin-api.md has them."""
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(
+    each for module in MODULES for each in endpoints_of(module)
+)
