@@ -19,7 +19,8 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 
 from mhub.control.app import ControlApp
 from mhub.control.contract import ControlError, short_name
-from mhub.control.site import MAX_CLIENTS, ControlSite
+from mhub.control.site import BOUNDS, control_site
+from mhub.web.site import BoundedSite
 from mhub.log import logger
 from mhub.operations.operations import Operations
 
@@ -49,7 +50,7 @@ class ControlService(Service):
         self._socket: socket.socket | None = None
         self._made: tuple[int, int] | None = None  # which file of that name is ours
         self._app = ControlApp(operations, reactor)
-        self._site = ControlSite(self._app.app.resource(), reactor)
+        self._site = control_site(self._app.app.resource(), reactor)
         self._accepting: Accepting | None = None
 
     def privilegedStartService(self) -> None:
@@ -94,7 +95,7 @@ def _bind(path: str, mode: int) -> tuple[socket.socket, tuple[int, int]]:
         os.chmod(path, mode)
         made = os.stat(path)
         listener.setblocking(False)
-        listener.listen(MAX_CLIENTS)
+        listener.listen(BOUNDS.max_connections)
     except OSError as error:
         listener.close()
         raise ControlError(f"control socket {path}: {error.strerror or error}") from error
@@ -151,7 +152,7 @@ def _remove(path: str, made: tuple[int, int] | None) -> None:
 class Accepting:
     """Accepts clients.  Twisted's own Unix port would set the permissions to what it likes."""
 
-    def __init__(self, listener: socket.socket, site: ControlSite, reactor: Any) -> None:
+    def __init__(self, listener: socket.socket, site: BoundedSite, reactor: Any) -> None:
         self._listener = listener
         self._site = site
         self._reactor = reactor
