@@ -50,6 +50,8 @@ from mhub.net.service import NetService
 from mhub.net.tls import TlsError
 from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
 from mhub.operations.operations import Operations
+from mhub.operations.questions import respond
+from mhub.presence.service import PresenceService
 from mhub.process import descriptors, threads
 from mhub.process.reload import reread
 from mhub.process.signals import Signals
@@ -171,6 +173,21 @@ class Broker(MultiService):
                 self.settle,
             ),
         )
+        if self.cluster is not None:
+            self.cluster.serve(lambda name, given: respond(self.operations, name, given))
+        self.presence: PresenceService | None = None
+        if settings.presence.enabled:
+            self.presence = PresenceService(
+                settings.presence,
+                self.hub,
+                self.cluster,
+                reactor,
+                time.monotonic,
+                time.time,
+                self.settle,
+                settings.cluster.suspect_s if settings.cluster is not None else 0.0,
+            )
+            self.presence.setServiceParent(self)
         if settings.control.path:
             ControlService(
                 settings.control.path,
@@ -312,6 +329,8 @@ class Broker(MultiService):
         if self.chain is not None:
             self.chain.start()
         self.net.open()
+        if self.presence is not None:
+            self.presence.open()
 
     def _not_opened(self, failure: Failure) -> None:
         if self._stopping and failure.check(CancelledError, StoreError):

@@ -96,6 +96,8 @@ class Node:
         self.leaving = False
         self.warn = log  # what somebody should look after
         self.count_strangers: Callable[[], dict[str, int]] = dict  # for $SYS
+        # Somebody who wants to know when a table says something else about a client
+        self.client_changed: Callable[[str], None] | None = None
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
         self._unreachable = Unreachable(settings.dead_s)
@@ -606,6 +608,8 @@ class Node:
 
     def owned(self, peer: Peer, client_id: str, value: int) -> None:
         self.migration.claims.owned(self.members[peer.name], client_id, value)
+        if self.client_changed is not None:
+            self.client_changed(client_id)
 
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
         self.migration.intakes.control(peer, client_id, body)

@@ -47,11 +47,10 @@ yet."""
 LONGEST_S: Final = 60.0
 """How long anybody may wait for an answer."""
 
-NO_ANSWER: Final = "NoAnswer"
-"""The kind of error of a question that the other node has not answered."""
-
-UNABLE: Final = "OperationError"
-"""The kind of error of a node that does not answer, which says why."""
+# Kinds of errors, as mhub.operations.contract has them
+NOT_ASKED: Final = "Unavailable"  # the other node cannot be asked at all
+NO_ANSWER: Final = "TimedOut"  # it has not answered
+UNABLE: Final = "OperationError"  # it does not answer, and says why
 
 
 class Outcome:
@@ -163,7 +162,7 @@ class Queries:
             if len(body) > MOST_QUERY_BYTES:
                 why_not = f"a question of {len(body)} bytes is too long for other nodes"
         if why_not:
-            done(Outcome(b"", NO_ANSWER, why_not))
+            done(Outcome(b"", NOT_ASKED, why_not))
             return None
         asked = Asked(self._number, member, done, self._node.clock() + within_s)
         self._asked[self._number] = asked

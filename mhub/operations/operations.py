@@ -10,7 +10,7 @@ from mhub import __version__, build
 from mhub.access.access import Access
 from mhub.core.hub import Hub
 from mhub.core.records import Batch
-from mhub.operations import clients
+from mhub.operations import clients, places
 from mhub.operations.clients import MOST, Moment, Wanted
 from mhub.operations.contract import (
     ClientDetail,
@@ -18,6 +18,7 @@ from mhub.operations.contract import (
     Cluster,
     ClusterSummary,
     ConnectionNumbers,
+    Held,
     Kicked,
     MessageNumbers,
     NotThere,
@@ -157,6 +158,12 @@ class Operations:
         self._around.settle()
         deleted = self._hub.sessions.get(client_id) is not session
         return Kicked(client_id, was_connected, deleted)
+
+    def held(self, client_ids: list[str]) -> list[Held]:
+        """Of these clients, those whose sessions are here: what other nodes are told of them."""
+        offset_s = time.time() - self._clock()
+        found = [places.held(self._hub, client_id, offset_s) for client_id in client_ids]
+        return [each for each in found if each is not None]
 
     def _moment(self) -> Moment:
         return Moment(self._clock(), time.time())

@@ -279,7 +279,7 @@ class ClusterTests(SynchronousTestCase):
         outcomes: list[Outcome] = []
         self.ask(sim, a, "b", outcomes)
         self.ask(sim, b, "a", outcomes)
-        self.assertEqual([outcome.error for outcome in outcomes], [queries.NO_ANSWER] * 2)
+        self.assertEqual([outcome.error for outcome in outcomes], [queries.NOT_ASKED] * 2)
         self.assertIn("older release", outcomes[0].text)
         sim.run(1.0)
         self.assertFalse(sim.sent & {frames.QUERY, frames.ANSWER, frames.ANSWER_MORE})
