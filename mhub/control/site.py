@@ -5,7 +5,7 @@ from typing import Any, Final
 from twisted.web.resource import Resource
 
 from mhub.control.contract import MAX_REQUEST, to_line
-from mhub.web.site import Bounds, BoundedSite
+from mhub.web.site import BoundedSite, Bounds
 
 BOUNDS: Final = Bounds(max_connections=16, idle_s=60.0, request_s=60.0)
 

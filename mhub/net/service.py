@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from mhub.config import ListenerSettings, Settings
+from mhub.config.settings import WEB
 from mhub.core.hub import Hub
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
@@ -161,6 +162,10 @@ class NetService(Service):
             )
             for listener, bound in self._opened
         ]
+
+    def web_listeners(self) -> list[ListenerSettings]:
+        """Those that are open to WebSockets, with the ports that they got."""
+        return [listener for listener, _ in self._opened if listener.transport in WEB]
 
     def close_listeners(self) -> None:
         """Nobody new; those who are here stay."""

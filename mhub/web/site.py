@@ -147,7 +147,9 @@ class BoundedChannel(HTTPChannel):
 
     def allHeadersReceived(self) -> None:
         # Before any of it comes: it is held in memory.
-        most = self.site.most_body(self._command, self._path)
+        command: Any = self._command
+        path: Any = self._path
+        most = self.site.most_body(command, path)
         if self.length is None:
             self.refuse(411, "send the length of the body as Content-Length")
         elif self.length > most:

@@ -18,6 +18,7 @@ from tests.control.operations import FakeOperations
 
 IDLE_S = BOUNDS.idle_s
 
+
 def post(path: str, body: bytes = b"{}", version: str = "1.1") -> bytes:
     return f"POST /{path} HTTP/{version}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
@@ -239,9 +240,7 @@ class BoundTests(AppCase):
             self.ask("kick", client_id="a")
         self.assertTrue(idle.disconnected)
         _, self.transport = self.connect()
-        self.assertAnswer(
-            503, {"error": "there are 16 connections already; try again later"}
-        )
+        self.assertAnswer(503, {"error": "there are 16 connections already; try again later"})
         self.assertTrue(self.transport.disconnecting)
 
     def test_a_request_that_comes_drop_by_drop(self) -> None:
