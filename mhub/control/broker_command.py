@@ -25,7 +25,7 @@ OK: Final = 0
 FAILED: Final = 1
 
 PAGE: Final = 1000
-"""Clients that are asked for at a time: what `mhub.operations.clients.MOST` allows.  This does not
+"""Clients that are asked for at a time: what `mhub.operations.cursors.MOST` allows.  This does not
 import that, as all of the broker would come along."""
 
 LIMIT: Final = 100

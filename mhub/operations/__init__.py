@@ -5,6 +5,11 @@
 contract    results, errors, and what an Operations needs of the broker around the hub
 operations  the calls, one method each
 clients     sessions as the results that describe them, and the search through all of them
+subscriptions  all subscriptions, shared groups, and who would get a message
+topics      topics by rate, and their levels
+retained    retained messages
+cursors     where the next page of a list begins
+walk        a scan of `mhub.core` to its end, in slices
 snapshot    what a broker without a store has, for an export
 arguments   what an operation is called with, as it comes in JSON
 slices      long work in slices, so that clients are served in between
