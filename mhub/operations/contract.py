@@ -4,7 +4,7 @@ Times of day are seconds of the Unix epoch, durations are seconds, sizes are byt
 there is nothing to tell, as of the address of a client that is not connected.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -431,10 +431,64 @@ class Kicked:
     session_deleted: bool
 
 
+@dataclass(frozen=True)
+class Presence:
+    """Whether a client is there, since when and from where; each client of a cluster once."""
+
+    client_id: str
+    state: str  # "connected", "offline"
+    node: str  # that has the session; "": there is no cluster
+    node_state: str  # "up"; "down": it cannot be reached, and this is what was known of it last
+    user: str | None  # proved; "": it is anonymous; None: nothing is known of it
+    address: str | None  # of an offline one: where it was last
+    listener: str | None  # the same
+    version: str | None  # of MQTT, while it is connected
+    since: float | None  # it has connected, or its last connection has ended; None: not known
+
+
+@dataclass(frozen=True)
+class Held:
+    """A client as the node that has its session tells it to others."""
+
+    value: int  # in the table of the node, by which it is seen whether this is still so
+    presence: Presence
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What another node has said to a question, or why it has not."""
+
+    data: bytes  # the answer, as JSON
+    error: str = ""  # the name of an OperationError; "": there is none
+    text: str = ""  # of the error
+
+
+Respond = Callable[[str, Mapping[str, object]], Awaitable[bytes]]
+"""The answer to a question of another node, by name and arguments, as JSON."""
+
+
 class Cluster(Protocol):
     """What a node can do about its cluster."""
 
     is_ready: bool  # it has joined
+
+    @property
+    def node_name(self) -> str:
+        """Of this node."""
+
+    def nodes(self) -> Mapping[str, str]:
+        """All others that are known, and their states."""
+
+    def ask(
+        self, node: str, name: str, arguments: Mapping[str, object], within_s: float
+    ) -> Awaitable[Reply]:
+        """Ask another node; it is asked at once, also if nobody waits yet."""
+
+    def serve(self, respond: Respond) -> None:
+        """Who answers the questions of other nodes."""
+
+    def watch_clients(self, changed: Callable[[str], None]) -> None:
+        """`changed` is told of each client of which the table of another node says otherwise."""
 
     def status(self) -> Mapping[str, object]: ...
 

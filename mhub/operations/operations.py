@@ -16,7 +16,7 @@ from mhub.core.promises import Promise
 from mhub.core.records import Batch
 from mhub.core.scan import CLIENT_SORTS
 from mhub.core.session import Session
-from mhub.operations import clients, cursors, retained, subscriptions, topics
+from mhub.operations import clients, cursors, places, retained, subscriptions, topics
 from mhub.operations.activity import MOST as MOST_EVENTS
 from mhub.operations.activity import DenialList, EventFilter, EventPage
 from mhub.operations.clients import Moment, Wanted
@@ -28,6 +28,7 @@ from mhub.operations.contract import (
     ClusterSummary,
     ConnectionNumbers,
     GroupPage,
+    Held,
     Kicked,
     MessageNumbers,
     NotThere,
@@ -361,6 +362,12 @@ class Operations:
 
     def _slices(self) -> Slices:
         return Slices(self._clock, self._pause)
+
+    def held(self, client_ids: list[str]) -> list[Held]:
+        """Of these clients, those whose sessions are here: what other nodes are told of them."""
+        offset_s = time.time() - self._clock()
+        found = [places.held(self._hub, client_id, offset_s) for client_id in client_ids]
+        return [each for each in found if each is not None]
 
     def _moment(self) -> Moment:
         """Of the clocks; a small drift between them does not move what lists are sorted by."""
