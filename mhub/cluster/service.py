@@ -3,7 +3,7 @@
 join()   once the store is open: listen for peers, look for them, and be complete
 enter()  the same for a node that another one takes over from: it only calls others
 leave()  hand over what is here and go, while others go on
-status   what `mhub cluster` shows
+status   what `mhub ctl cluster` shows
 """
 
 import random
