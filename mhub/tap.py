@@ -34,6 +34,7 @@ from mhub.admin import first_user
 from mhub.admin.app import AdminApp
 from mhub.admin.gate import Gate
 from mhub.admin.logins import Logins
+from mhub.admin.plugins import Plugins
 from mhub.admin.resources import ENDPOINTS
 from mhub.admin.service import AdminListenError, AdminService
 from mhub.admin.static import StaticFiles
@@ -124,7 +125,7 @@ class Broker(MultiService):
         self._settings = settings
         # For later, when twistd may have changed the directory.
         self._file = os.path.abspath(settings.file) if settings.file != NO_FILE else ""
-        self._console: Callable[[str], None] | None = None  # shows something to who has started it
+        self.console: Callable[[str], None] | None = None  # shows something to who has started it
         self.failed = False  # it ends because it cannot go on: the exit status is not 0
         self._bound = False
         self._stopping = False
@@ -209,16 +210,19 @@ class Broker(MultiService):
         admin = settings.admin if settings.admin is not None else AdminSettings()
         access = self.operations.access
         assert access is not None
+        self._plugins = Plugins()
+        self.access.plugins = tuple(each.name for each in self._plugins.all)
         self._logins = Logins(self.hub, admin, time.monotonic, time.time)
         gate = Gate(
             self._logins,
             self.access,
-            access.tokens.find,
+            lambda text: None,
             admin,
             time.monotonic,
-            self.access.resources,
+            self._plugins,
         )
-        self.admin_app = AdminApp(self.operations, gate, self._reactor, ENDPOINTS)
+        endpoints = (*ENDPOINTS, *self._plugins.endpoints())
+        self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
         if settings.admin is not None and admin.enabled:
             tls = TlsContexts(admin.tls, ("http/1.1",)) if admin.tls is not None else None
             static = StaticFiles(sockets=self._web_sockets)
@@ -360,12 +364,13 @@ class Broker(MultiService):
         self._logins.chain = make_admin_chain(
             self.chain, self.hub, self.passwords, self._reactor, time.monotonic
         )
+        self._plugins.start(self.operations)
         access = self.operations.access
         if self.admin is None or access is None:
             return
         self.admin.open()
         if first_user.is_wanted(self.hub, access):
-            await first_user.make(self.hub, access, self.admin.address, self._console)
+            await first_user.make(self.hub, access, self.admin.address, self.console)
 
     def _not_opened(self, failure: Failure) -> None:
         if self._stopping and failure.check(CancelledError, StoreError):
@@ -409,6 +414,7 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
+        self._plugins.stop()
         self.access.stop()
         await super().stopService()
         if self.chain is not None:
@@ -527,8 +533,18 @@ def makeService(options: Options) -> Broker:
         sys.exit(str(error))
     if signals.stopped_by:
         sys.exit(0)
+    if twistd.get("nodaemon"):
+        broker.console = show_on_console
     atexit.register(_exit_status, broker)
     return broker
+
+
+def show_on_console(text: str) -> None:
+    """To whoever has started the broker, and not to the log."""
+    stream = sys.__stdout__
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
 
 
 def _exit_status(broker: Broker) -> None:

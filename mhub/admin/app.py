@@ -22,6 +22,7 @@ from werkzeug.exceptions import HTTPException
 
 from mhub.admin.endpoint import CSV, EVENTS, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
+from mhub.admin.openapi import document
 from mhub.admin.problem import CONTENT_TYPE as PROBLEM
 from mhub.admin.problem import UnsupportedType, encoded, status_of
 from mhub.log import logger
@@ -68,8 +69,17 @@ class AdminApp:
         self._log = logger("admin")
         self._running: set[Deferred[None]] = set()
         self._paths: dict[str, dict[str, Endpoint]] = {}
-        for each in endpoints:
+        self.endpoints = tuple(endpoints)
+        for each in self.endpoints:
             self._paths.setdefault(each.path, {})[each.method] = each
+        self._document: dict[str, Any] = {}
+        gate.document = self.document
+
+    def document(self) -> dict[str, Any]:
+        """The OpenAPI document, made when it is first asked for."""
+        if not self._document:
+            self._document = document(self.endpoints)
+        return self._document
 
     def klein(self, is_local: bool = False) -> Klein:
         """The routes; `is_local`: for the control socket."""

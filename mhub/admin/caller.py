@@ -7,23 +7,20 @@
     nobody    has not said who it is
 
 What a person may is in the policy: `admin:read` and `admin:write` on a resource.  A token needs a
-scope besides, and there is one rule that no policy and no scope can lift: a token manages neither
-people nor tokens nor secrets.  Whoever has got hold of one must not be able to make himself a user.
+scope besides (`mhub.access.scopes`).
 """
 
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from mhub.access.scopes import TOKEN as TOKEN
+from mhub.access.scopes import scopes_allow
 from mhub.core.principal import NOBODY, Principal
 
 LOCAL: Final = "local"
 SESSION: Final = "session"
 BASIC: Final = "basic"
-TOKEN: Final = "token"
 NOBODY_KIND: Final = "nobody"
-
-NOT_WRITTEN_BY_TOKENS: Final = frozenset({"users", "roles", "policies", "configuration"})
-NOT_SEEN_BY_TOKENS: Final = frozenset({"tokens"})
 
 
 @dataclass(frozen=True)
@@ -63,16 +60,6 @@ def may(rights: Rights, caller: Caller, verb: str, resource: str) -> bool:
         return True
     if not caller.is_known:
         return False
-    if caller.kind == TOKEN:
-        if is_kept_from_tokens(verb, resource):
-            return False
-        if verb not in caller.scopes and f"{verb}:{resource}" not in caller.scopes:
-            return False
+    if caller.kind == TOKEN and not scopes_allow(caller.scopes, verb, resource):
+        return False
     return rights.may_admin(caller.principal, verb, resource)
-
-
-def is_kept_from_tokens(verb: str, resource: str) -> bool:
-    """What no token may do, whatever its scopes and roles are."""
-    if resource in NOT_SEEN_BY_TOKENS:
-        return True
-    return verb == "write" and resource in NOT_WRITTEN_BY_TOKENS

@@ -8,13 +8,15 @@ its owner did not open, so a change by a session needs the second secret of that
 
 import base64
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from mhub.access.resources import RESOURCES
 from mhub.admin.caller import BASIC, SESSION, TOKEN, Caller, Rights, local, may, nobody
 from mhub.admin.endpoint import Endpoint
 from mhub.admin.logins import Logins, NotLoggedIn, Session
+from mhub.admin.plugins import Plugins
 from mhub.config.admin import LISTENER, AdminSettings
 from mhub.core.principal import Identity, Principal
 from mhub.operations.contract import BadArgument, Forbidden, LimitReached
@@ -51,10 +53,10 @@ class Gate:
         find_token: Callable[[str], Token | None],
         settings: AdminSettings,
         clock: Callable[[], float],
-        resources: Callable[[], Sequence[str]],
+        plugins: Plugins,
     ) -> None:
-        """`resources` are the names of all that there are permissions for."""
-        self.resources = resources
+        self.plugins = plugins
+        self.document: Callable[[], dict[str, Any]] = dict  # the OpenAPI document
         self.logins = logins
         self.settings = settings
         self.limited = 0  # requests that came too fast
@@ -68,6 +70,10 @@ class Gate:
         """Its name has the port: a browser sends cookies of one host to all ports of it."""
         prefix = "__Host-" if self.settings.tls is not None else ""
         return f"{prefix}mhub_{self.settings.port}"
+
+    def resources(self) -> list[str]:
+        """The names of all that there are permissions for."""
+        return [*RESOURCES, *(each.resource for each in self.plugins.all)]
 
     # Rate
 
@@ -172,12 +178,9 @@ class Gate:
         if caller.kind == TOKEN:
             if not endpoint.tokens:
                 raise Forbidden("this is not for tokens: log in as a user")
-            if endpoint.scope and endpoint.scope in caller.scopes:
-                if not endpoint.resource:
-                    return
-            elif not endpoint.resource:
-                raise Forbidden(f'the token needs the scope "{endpoint.scope or "read"}"')
-        if endpoint.resource and not self.may(caller, endpoint):
+            if not endpoint.resource and endpoint.scope not in caller.scopes:
+                raise Forbidden(f'the token needs the scope "{endpoint.scope}"')
+        if not self._is_permitted(caller, endpoint):
             raise Forbidden(
                 f"{caller.name!r} needs the permission admin:{endpoint.verb} on"
                 f" {endpoint.resource!r}"
@@ -185,10 +188,15 @@ class Gate:
         if self.settings.require_reason and endpoint.changes and not reason:
             raise BadArgument("say why, with the parameter `reason` (admin.require_reason)")
 
-    def may(self, caller: Caller, endpoint: Endpoint) -> bool:
-        if endpoint.scope and endpoint.scope in caller.scopes:
+    def _is_permitted(self, caller: Caller, endpoint: Endpoint) -> bool:
+        if not endpoint.resource:
+            return True
+        if endpoint.scope and endpoint.scope in caller.scopes:  # narrower than that of the resource
             return self.rights.may_admin(caller.principal, endpoint.verb, endpoint.resource)
-        return may(self.rights, caller, endpoint.verb, endpoint.resource)
+        return self.may(caller, endpoint.verb, endpoint.resource)
+
+    def may(self, caller: Caller, verb: str, resource: str) -> bool:
+        return may(self.rights, caller, verb, resource)
 
 
 def _basic(text: str) -> tuple[str, str]:

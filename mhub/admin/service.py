@@ -74,7 +74,7 @@ class AdminService(Service):
         assert self._socket is not None
         factory: Any = self.site
         if self._tls is not None:
-            factory = TLSMemoryBIOFactory(self._tls, False, self.site)
+            factory = TLSMemoryBIOFactory(self._tls, False, factory)
             factory.noisy = False
         self._port = self._reactor.adoptStreamPort(
             self._socket.fileno(), self._socket.family, factory

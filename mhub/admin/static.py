@@ -55,12 +55,15 @@ class StaticFiles:
             if each.is_dir():
                 self._read(each, name)
                 continue
-            suffix = "." + each.name.rpartition(".")[2]
-            if suffix in TYPES:
-                data = each.read_bytes()
-                digest = sha256(data).hexdigest()[:32]
-                compressed = gzip.compress(data, 9, mtime=0)
-                self.files[name] = File(TYPES[suffix], data, compressed, f'"{digest}"')
+            self.add(name, each.read_bytes())
+
+    def add(self, path: str, data: bytes) -> None:
+        """A file of a type that pages are made of; others are left out."""
+        media_type = TYPES.get("." + path.rpartition(".")[2])
+        if media_type is not None and data:
+            digest = sha256(data).hexdigest()[:32]
+            compressed = gzip.compress(data, 9, mtime=0)
+            self.files[path] = File(media_type, data, compressed, f'"{digest}"')
 
     def add_to(self, app: Klein) -> None:
         """A page has one document; which of its views is shown is in the fragment."""

@@ -23,7 +23,7 @@ def check_sources(
     sources: list[tuple[Place, SourceSettings]], listeners: tuple[ListenerSettings, ...]
 ) -> None:
     """Whether there are the listeners that they are for."""
-    names = [listener.name for listener in listeners] + [ADMIN]
+    names = [*(listener.name for listener in listeners), ADMIN]
     for place, source in sources:
         for index, name in enumerate(source.listeners):
             if name not in names:

@@ -53,7 +53,7 @@ class ControlService(Service):
         self._socket: socket.socket | None = None
         self._made: tuple[int, int] | None = None  # which file of that name is ours
         self._app = ControlApp(operations, reactor)
-        root = self._app.app.resource()
+        root: Any = self._app.app.resource()
         if admin is not None:
             root = _Both(root, admin.resource())
         self._site = control_site(root, reactor)
@@ -159,8 +159,8 @@ class _Both(Resource):
 
     isLeaf = True
 
-    def __init__(self, commands: Resource, admin: Resource) -> None:
-        super().__init__()
+    def __init__(self, commands: Any, admin: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
         self._commands = commands
         self._admin = admin
 

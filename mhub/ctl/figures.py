@@ -40,7 +40,7 @@ def _short(number: float, step: int, units: Sequence[str]) -> str:
 
 
 def short_time(seconds: float | None) -> str:
-    """At most 5 characters: "4s", "12m", "2h05m", "14h", "3d04h", "120d"; of 27 years and more, 6."""
+    """At most 6 characters: "4s", "12m", "12h05m", "3d04h", "120d"."""
     if seconds is None:
         return "-"
     total = int(seconds)
@@ -50,5 +50,5 @@ def short_time(seconds: float | None) -> str:
     if hours == 0:
         return f"{minutes}m"
     if days == 0:
-        return f"{hours}h{minutes % 60:02}m" if hours < 10 else f"{hours}h"
+        return f"{hours}h{minutes % 60:02}m"
     return f"{days}d{hours % 24:02}h" if days < 10 else f"{days}d"

@@ -8,10 +8,16 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    general,
+    plugins,
     session,
 )
 
-MODULES: Final[tuple[ModuleType, ...]] = (session,)
+MODULES: Final[tuple[ModuleType, ...]] = (
+    general,
+    plugins,
+    session,
+)
 """In the order in which docs/admin-api.md has them."""
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(
