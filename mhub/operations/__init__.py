@@ -1,6 +1,6 @@
 """What can be asked of a running broker, and done to it, as Python.
 
-    `mhub status|clients|kick|cluster` -> control socket -> Operations -> hub, listeners, cluster
+    mhub ctl ... -> control socket, admin listener -> Operations -> hub, listeners, cluster
 
 contract    results, errors, and what an Operations needs of the broker around the hub
 operations  the calls, one method each

@@ -294,7 +294,7 @@ class Operations:
         was_connected = session.is_connected()
         if not was_connected and not delete_session:
             raise OperationError(
-                "it is not connected; `mhub kick --delete-session` deletes its session"
+                "it is not connected; `mhub ctl kick --delete-session` deletes its session"
             )
         self._hub.now = self._clock()
         self._hub.kick(session, delete_session)
@@ -520,7 +520,7 @@ class Operations:
     def cluster_forget(self, node: str) -> Mapping[str, object]:
         result = self._cluster().forget(node)
         if result is None:
-            raise NotThere(f'there is no node "{node}"; `mhub cluster status` lists them')
+            raise NotThere(f'there is no node "{node}"; `mhub ctl cluster status` lists them')
         return result
 
     def _cluster(self) -> Cluster:

@@ -1,4 +1,4 @@
-"""MQTT over HTTP against a broker in a process of its own, with clients of others at the far end."""
+"""MQTT over HTTP against a broker in its own process, with clients of others at the far end."""
 
 import base64
 import http.client

@@ -1,4 +1,4 @@
-"""`mhub status`, `mhub clients` and `mhub kick`: see a running broker and its clients."""
+"""`mhub ctl status`, `clients` and `kick`: see a running broker and its clients."""
 
 import json
 import os
@@ -9,17 +9,17 @@ from collections.abc import Callable
 from shlex import quote
 from typing import Any, Final
 
-from mhub.control.broker_view import (
+from mhub.control.contract import ControlError
+from mhub.ctl.broker_view import (
     client_text,
     clients_left,
     clients_text,
     kicked_text,
     status_text,
 )
-from mhub.control.client import NOT_UNDERSTOOD, call, facts
-from mhub.control.contract import ControlError
-from mhub.control.place import add_place, socket_of
-from mhub.control.table import safe
+from mhub.ctl.client import NOT_UNDERSTOOD, call, facts
+from mhub.ctl.place import add_place, socket_of
+from mhub.ctl.table import safe
 
 OK: Final = 0
 FAILED: Final = 1
@@ -34,7 +34,7 @@ UNBOUND: Final = 1 << 30
 
 def status(argv: list[str]) -> int:
     parser = ArgumentParser(
-        prog="mhub status",
+        prog="mhub ctl status",
         description="Show a running broker: its listeners, connections, sessions, messages and"
         " store. The exit status is 1 if none answers.",
     )
@@ -43,7 +43,7 @@ def status(argv: list[str]) -> int:
 
 def clients(argv: list[str]) -> int:
     parser = ArgumentParser(
-        prog="mhub clients",
+        prog="mhub ctl clients",
         description="List the clients of a running broker by client id, connected or not, or show"
         " one of them. Of each: since, how long it has been connected; subs, its subscriptions;"
         " queued, messages that wait for it; flight, those that it has not acknowledged.",
@@ -79,7 +79,7 @@ def clients(argv: list[str]) -> int:
 
 def kick(argv: list[str]) -> int:
     parser = ArgumentParser(
-        prog="mhub kick",
+        prog="mhub ctl kick",
         description="Close the connection of a client: one with MQTT 5.0 is told 0x98,"
         " administrative action. Its will is published. Nothing keeps it from connecting again.",
     )

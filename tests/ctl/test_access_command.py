@@ -1,4 +1,4 @@
-"""`mhub user|role|policy|ban|explain`: what they ask, print where, and how they end.
+"""`mhub ctl user|role|policy|ban|explain`: what they ask, print where, and how they end.
 
 The calls go straight to an access interface in memory; sockets and stores are in the system tests.
 """
@@ -13,19 +13,19 @@ from twisted.internet.defer import Deferred
 from mhub.access.calls import CALLS, perform
 from mhub.access.index import Index
 from mhub.control.contract import ControlError, to_line
-from mhub.control.registry_calls import RegistryCalls
-from mhub.control.table import cells
+from mhub.ctl.registry_calls import RegistryCalls
+from mhub.ctl.table import cells
 from mhub.operations.arguments import checked
 from mhub.operations.contract import OperationError
 from tests.access.facade import AccessCase
-from tests.test_cli import CliCase
+from tests.ctl.case import CtlCase
 
 DEVICE = "p, role:device, *, publish|subscribe|receive, devices/%c/#, any, allow"
 
 
-class CommandCase(AccessCase, CliCase):
+class CommandCase(AccessCase, CtlCase):
     def setUp(self) -> None:
-        CliCase.setUp(self)
+        CtlCase.setUp(self)
         AccessCase.setUp(self)
         self.calls: list[str] = []
         case = self
@@ -51,14 +51,14 @@ class CommandCase(AccessCase, CliCase):
         return json.loads(to_line({"result": result}))["result"]
 
     def ok(self, *argv: str, stdin: str = "") -> str:
-        self.assertEqual(self.run_mhub(*argv, stdin=stdin), 0, self.err)
+        self.assertEqual(self.run_ctl(*argv, stdin=stdin), 0, self.err)
         if argv[1] in ("list", "show") or argv[0] == "explain":
             self.assertLessEqual(max(map(cells, self.out.split("\n"))), 80)
         return self.out
 
     def fails(self, *argv: str, status: int = 1, stdin: str = "") -> str:
         """What it says; that is one line."""
-        self.assertEqual(self.run_mhub(*argv, stdin=stdin), status, self.out)
+        self.assertEqual(self.run_ctl(*argv, stdin=stdin), status, self.out)
         self.assertEqual(self.err.count("\n"), 1, self.err)
         return self.err
 
@@ -109,10 +109,10 @@ class UserTests(CommandCase):
             (("add", "b", "--password-file", "/nowhere/x"), "No such file"),
         ):
             self.assertIn(text, self.fails("user", *argv))
-        self.assertEqual(self.run_mhub("user", "set", "nobody", "--note", "x"), 1)
+        self.assertEqual(self.run_ctl("user", "set", "nobody", "--note", "x"), 1)
         self.assertEqual(
             self.fails("user", "ad", "x", status=2),
-            'mhub user: no command "ad"; did you mean "add"?\n',
+            'mhub ctl user: no command "ad"; did you mean "add"?\n',
         )
 
     def test_empty_password(self) -> None:
@@ -127,12 +127,12 @@ class UserTests(CommandCase):
         text = self.fails("user", "list", "--file", str(self.folder / "x"))
         self.assertIn("No such file", text)
         text = self.fails("user", "add", "a", "--password-file", "/nowhere/x")
-        self.assertEqual(text, "mhub user add: /nowhere/x: No such file or directory\n")
+        self.assertEqual(text, "mhub ctl user add: /nowhere/x: No such file or directory\n")
 
     def test_end_of_input_at_the_prompt(self) -> None:
         """Ctrl-D is not a missing terminal."""
         self.patch(getpass, "getpass", mock.Mock(side_effect=EOFError))
-        self.assertEqual(self.run_mhub("user", "add", "a"), 1)
+        self.assertEqual(self.run_ctl("user", "add", "a"), 1)
         self.assertIn("no password was given", self.err)
 
     def test_pages(self) -> None:
@@ -229,8 +229,8 @@ class PolicyTests(CommandCase):
                 file.write(text)
         self.ok("policy", "check", one)
         self.ok("policy", "test", tests, "--policy", one)
-        self.assertEqual(self.run_mhub("policy", "test", tests, "--policy", two), 1)
-        self.assertEqual(self.run_mhub("policy", "diff", one, two), 1)
+        self.assertEqual(self.run_ctl("policy", "test", tests, "--policy", two), 1)
+        self.assertEqual(self.run_ctl("policy", "diff", one, two), 1)
         self.assertEqual(
             self.out,
             "role:device\n  - publish devices/%c/#\n  - subscribe devices/%c/#\n"
@@ -321,16 +321,14 @@ class ExplainTests(CommandCase):
             ("--user", "a", "--topic", "a"),
             ("--user", "a", "--anonymous", "--action", "connect"),
         ):
-            self.assertEqual(self.run_mhub("explain", *argv), 2)
-        self.assertEqual(
-            self.run_mhub("explain", "--user", "a", "--action", "x", "--topic", "a"), 1
-        )
+            self.assertEqual(self.run_ctl("explain", *argv), 2)
+        self.assertEqual(self.run_ctl("explain", "--user", "a", "--action", "x", "--topic", "a"), 1)
         self.assertIn("an action is one of", self.err)
 
 
-class PlaceTests(CliCase):
+class PlaceTests(CtlCase):
     def test_no_broker(self) -> None:
-        self.assertEqual(self.run_mhub("user", "list", "--socket", str(self.folder / "x")), 1)
+        self.assertEqual(self.run_ctl("user", "list", "--socket", str(self.folder / "x")), 1)
         self.assertIn("no broker answers at", self.err)
-        self.assertEqual(self.run_mhub("user", "list", "--config", self.file("[acess]\n")), 1)
+        self.assertEqual(self.run_ctl("user", "list", "--config", self.file("[acess]\n")), 1)
         self.assertIn('did you mean "access"?', self.err)

@@ -1,18 +1,18 @@
-"""`mhub status`, `mhub clients` and `mhub kick`: what they ask the broker, and print where."""
+"""`mhub ctl status`, `clients` and `kick`: what they ask the broker, and print where."""
 
 import dataclasses
 import json
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.control.table import cells, safe, shortened, table
+from mhub.ctl.table import cells, safe, shortened, table
 from mhub.operations.clients import Moment, detail, summary
 from mhub.operations.operations import Operations
-from tests.control.canned import CannedSocket
 from tests.core.world import World
+from tests.ctl.canned import CannedSocket
+from tests.ctl.case import CtlCase
 from tests.helpers import packets as p
 from tests.operations.around import Around, Pauses
-from tests.test_cli import CliCase
 
 
 class TextTests(SynchronousTestCase):
@@ -47,7 +47,7 @@ class TextTests(SynchronousTestCase):
         self.assertEqual(table(rows, frozenset(), ("who",), 200)[1].split()[0], "x" * 40)
 
 
-class BrokerCommandCase(CliCase):
+class BrokerCommandCase(CtlCase):
     def setUp(self) -> None:
         super().setUp()
         self.socket = self.folder / "mhub-data" / "control.sock"
@@ -58,7 +58,7 @@ class BrokerCommandCase(CliCase):
         """The requests that a command makes, and that it succeeds."""
         lines = [{"result": answer} for answer in answers]
         with CannedSocket(self.socket, *lines, each=True) as canned:
-            self.assertEqual(self.run_mhub(*argv, "--socket", str(self.socket)), 0, self.err)
+            self.assertEqual(self.run_ctl(*argv, "--socket", str(self.socket)), 0, self.err)
         self.assertLessEqual(max(map(cells, self.out.split("\n"))), 80)
         return canned.requests
 
@@ -110,8 +110,8 @@ class StatusTests(BrokerCommandCase):
         self.assertEqual(json.loads(self.out), {"version": "9"})
 
     def test_no_broker(self) -> None:
-        self.assertEqual(self.run_mhub("status", "--config", self.file("")), 1)
-        self.assertIn(f"mhub status: no broker answers at {self.socket}: is it ", self.err)
+        self.assertEqual(self.run_ctl("status", "--config", self.file("")), 1)
+        self.assertIn(f"mhub ctl status: no broker answers at {self.socket}: is it ", self.err)
 
 
 class ClientsTests(BrokerCommandCase):
@@ -229,8 +229,8 @@ class ClientsTests(BrokerCommandCase):
     def test_unknown(self) -> None:
         with CannedSocket(self.socket, {"error": "there is no such client"}):
             argv = ("clients", "a\n", "--socket", str(self.socket))
-            self.assertEqual(self.run_mhub(*argv), 1)
-        self.assertEqual(self.err, "mhub clients: a\\x0a: there is no such client\n")
+            self.assertEqual(self.run_ctl(*argv), 1)
+        self.assertEqual(self.err, "mhub ctl clients: a\\x0a: there is no such client\n")
 
     def test_mistakes(self) -> None:
         for argv, text in (
@@ -238,7 +238,7 @@ class ClientsTests(BrokerCommandCase):
             (("--limit", "x"), "--limit: invalid number value: 'x'"),
             (("--offline", "--connected"), "not allowed with argument"),
         ):
-            self.assertEqual(self.run_mhub("clients", *argv), 2)
+            self.assertEqual(self.run_ctl("clients", *argv), 2)
             self.assertIn(text, self.err)
 
 
@@ -257,6 +257,6 @@ class KickTests(BrokerCommandCase):
 
     def test_help(self) -> None:
         for what in ("status", "clients", "kick"):
-            self.assertEqual(self.run_mhub(what, "--help"), 0)
+            self.assertEqual(self.run_ctl(what, "--help"), 0)
             self.assertIn("--socket PATH", self.out)
             self.assertLessEqual(max(map(len, self.out.split("\n"))), 80)

@@ -1,10 +1,10 @@
-"""`mhub user add|set|passwd|delete|list|show|lock|unlock`."""
+"""`mhub ctl user add|set|passwd|delete|list|show|lock|unlock`."""
 
 from argparse import ArgumentParser, Namespace
 from datetime import datetime
 from typing import Any
 
-from mhub.control.access_command import (
+from mhub.ctl.access_command import (
     AccessParser,
     Do,
     add_limits,
@@ -17,9 +17,9 @@ from mhub.control.access_command import (
     rows,
     show,
 )
-from mhub.control.access_view import ban_line, joined, rule_line, titled
-from mhub.control.registry_calls import RegistryCalls
-from mhub.control.table import safe
+from mhub.ctl.access_view import ban_line, joined, rule_line, titled
+from mhub.ctl.registry_calls import RegistryCalls
+from mhub.ctl.table import safe
 
 
 def main(argv: list[str]) -> int:
@@ -117,7 +117,7 @@ def _add_expect(command: ArgumentParser) -> None:
 
 def _in_file(do: Do) -> Do:
     """The same command on a password file, if it names one."""
-    from mhub.control.user_file_command import COMMANDS
+    from mhub.ctl.user_file_command import COMMANDS
 
     def run(calls: RegistryCalls, args: Namespace) -> int | None:
         return COMMANDS[args.what](args) if args.file else do(calls, args)
@@ -167,7 +167,7 @@ def _set(calls: RegistryCalls, args: Namespace) -> None:
         if getattr(args, name) is not None:
             values[name] = getattr(args, name)
     if not values:
-        raise ValueError("nothing to change: see `mhub user set --help`")
+        raise ValueError("nothing to change: see `mhub ctl user set --help`")
     done = calls("user-set", name=args.name, values=values, expected=args.expect or user["version"])
     show(args, done, lambda: [f'changed the user "{safe(args.name)}"'])
 

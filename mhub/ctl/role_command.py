@@ -1,8 +1,8 @@
-"""`mhub role add|set|delete|list|show`."""
+"""`mhub ctl role add|set|delete|list|show`."""
 
 from argparse import Namespace
 
-from mhub.control.access_command import (
+from mhub.ctl.access_command import (
     AccessParser,
     add_limits,
     chosen,
@@ -11,9 +11,9 @@ from mhub.control.access_command import (
     rows,
     show,
 )
-from mhub.control.access_view import joined, rule_line, titled
-from mhub.control.registry_calls import RegistryCalls
-from mhub.control.table import safe
+from mhub.ctl.access_view import joined, rule_line, titled
+from mhub.ctl.registry_calls import RegistryCalls
+from mhub.ctl.table import safe
 
 
 def main(argv: list[str]) -> int:
@@ -83,7 +83,7 @@ def _set(calls: RegistryCalls, args: Namespace) -> None:
     if args.note is not None:
         values["note"] = args.note
     if not values:
-        raise ValueError("nothing to change: see `mhub role set --help`")
+        raise ValueError("nothing to change: see `mhub ctl role set --help`")
     expected = args.expect or role["version"] or "0"
     done = calls("role-set", name=args.name, values=values, expected=expected)
     show(args, done, lambda: [f'changed the role "{safe(args.name)}"'])

@@ -2,7 +2,7 @@
 
 The request says HTTP/1.0, which gets an answer that needs no decoding: it ends with the connection.
 So this is a page of code, where the standard library's client would be a third of the time that
-`mhub status` takes.
+`mhub ctl status` takes.
 """
 
 import socket

@@ -1,4 +1,4 @@
-"""How `mhub cluster status` shows what a node says about its cluster.
+"""How `mhub ctl cluster status` shows what a node says about its cluster.
 
 A table where it fits the terminal, else some lines for each member.  A key that a node does not
 give, as one of another version may, is shown as "-".
@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Final
 
-from mhub.control.figures import Facts, count, number_of, short_count, short_size, short_time
+from mhub.ctl.figures import Facts, count, number_of, short_count, short_size, short_time
 
 RIGHT: Final = frozenset({"ms", "queue", "routes", "clients", "since"})
 """The columns of numbers."""

@@ -9,9 +9,9 @@ from argparse import ArgumentParser, Namespace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from mhub.control.client import NoBroker, call, facts
 from mhub.control.contract import ControlError
-from mhub.control.place import socket_of
+from mhub.ctl.client import NoBroker, call, facts
+from mhub.ctl.place import socket_of
 
 if TYPE_CHECKING:
     from mhub.access.direct import DirectAccess
@@ -107,6 +107,6 @@ class RegistryCalls:
 
 
 def add_place(parser: ArgumentParser) -> None:
-    from mhub.control.place import add_place as add
+    from mhub.ctl.place import add_place as add
 
     add(parser, "broker")

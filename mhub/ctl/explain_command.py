@@ -1,17 +1,17 @@
-"""`mhub explain`: why a client may do something, or may not."""
+"""`mhub ctl explain`: why a client may do something, or may not."""
 
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from mhub.control.access_command import OK, pairs, run, show
-from mhub.control.access_view import titled
-from mhub.control.registry_calls import PLACE_HELP, RegistryCalls, add_place
-from mhub.control.table import safe
+from mhub.ctl.access_command import OK, pairs, run, show
+from mhub.ctl.access_view import titled
+from mhub.ctl.registry_calls import PLACE_HELP, RegistryCalls, add_place
+from mhub.ctl.table import safe
 
 
 def main(argv: list[str]) -> int:
     parser = ArgumentParser(
-        prog="mhub explain",
+        prog="mhub ctl explain",
         description="Say whether a client may do something, and which rules decide: of a client"
         " that has a session at the broker (--client alone), of a user, or of an anonymous client."
         f" {PLACE_HELP}",
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
         parser.error("--user and --anonymous: one of them")
     if args.action != "connect" and not args.topic:
         parser.error(f"--topic is needed for {args.action}")
-    return run("mhub explain", _explain, args)
+    return run("mhub ctl explain", _explain, args)
 
 
 def _explain(calls: RegistryCalls, args: Namespace) -> int:

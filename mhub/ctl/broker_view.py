@@ -1,4 +1,4 @@
-"""How `mhub status`, `mhub clients` and `mhub kick` show what a broker says.
+"""How `mhub ctl status`, `mhub ctl clients` and `mhub ctl kick` show what a broker says.
 
 A key that a broker does not give, as one of another version may, is shown as "-".
 """
@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from mhub.control.figures import Facts, count, number_of, short_count, short_size, short_time
-from mhub.control.table import safe, table
+from mhub.ctl.figures import Facts, count, number_of, short_count, short_size, short_time
+from mhub.ctl.table import safe, table
 
 RIGHT: Final = frozenset({"since", "subs", "queued", "flight"})
 FLEXIBLE: Final = ("client", "user", "address", "listener")

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from mhub.control.access_view import width
 from mhub.control.contract import ControlError
-from mhub.control.registry_calls import PLACE_HELP, RegistryCalls, add_place
-from mhub.control.table import table
+from mhub.ctl.access_view import width
+from mhub.ctl.registry_calls import PLACE_HELP, RegistryCalls, add_place
+from mhub.ctl.table import table
 
 OK: Final = 0
 FAILED: Final = 1
@@ -20,10 +20,12 @@ Do = Callable[[RegistryCalls, Namespace], int | None]
 
 
 class AccessParser:
-    """`mhub NAME COMMAND ...`: subcommands, each with the options that say where it works."""
+    """`mhub ctl NAME COMMAND ...`: subcommands, each with the options that say where it works."""
 
     def __init__(self, name: str, description: str) -> None:
-        self.parser = ArgumentParser(prog=f"mhub {name}", description=f"{description} {PLACE_HELP}")
+        self.parser = ArgumentParser(
+            prog=f"mhub ctl {name}", description=f"{description} {PLACE_HELP}"
+        )
         self._commands: _SubParsersAction[ArgumentParser] = self.parser.add_subparsers(
             dest="what", required=True, metavar="COMMAND"
         )

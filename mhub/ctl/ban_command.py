@@ -1,14 +1,14 @@
-"""`mhub ban add|remove|list`."""
+"""`mhub ctl ban add|remove|list`."""
 
 import os
 import time
 from argparse import Namespace
 from datetime import datetime
 
-from mhub.control.access_command import AccessParser, note_unknown, rows, show
-from mhub.control.access_view import until_text
-from mhub.control.registry_calls import RegistryCalls
-from mhub.control.table import safe
+from mhub.ctl.access_command import AccessParser, note_unknown, rows, show
+from mhub.ctl.access_view import until_text
+from mhub.ctl.registry_calls import RegistryCalls
+from mhub.ctl.table import safe
 
 KINDS = ("user", "client", "address")
 WHAT = (

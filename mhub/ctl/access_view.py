@@ -8,7 +8,7 @@ from datetime import datetime
 from textwrap import wrap
 from typing import Any, Final
 
-from mhub.control.table import safe
+from mhub.ctl.table import safe
 
 INDENT: Final = 13
 NARROWEST: Final = 40

@@ -1,4 +1,4 @@
-"""`mhub cluster`: what it asks the node, prints where, and its exit status."""
+"""`mhub ctl cluster`: what it asks the node, prints where, and its exit status."""
 
 import json
 import os
@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.control.cluster_view import render
-from mhub.control.figures import short_count, short_size, short_time
-from tests.control.canned import CannedSocket
+from mhub.ctl.cluster_view import render
+from mhub.ctl.figures import short_count, short_size, short_time
+from tests.ctl.canned import CannedSocket
+from tests.ctl.case import CtlCase
 from tests.helpers.splits import steady
-from tests.test_cli import CliCase
 
 
 def member(node: str, **changes: object) -> dict[str, object]:
@@ -239,7 +239,7 @@ mhub-1.mhub.default.svc.cluster.local
             self.assertEqual(short_time(number), text)
 
 
-class ClusterCommandTests(CliCase):
+class ClusterCommandTests(CtlCase):
     def setUp(self) -> None:
         super().setUp()
         self.socket = self.folder / "mhub-data" / "control.sock"
@@ -248,7 +248,7 @@ class ClusterCommandTests(CliCase):
     def ask(self, *argv: str, answer: tuple[object, ...]) -> object:
         """The request that a command makes, and that it succeeds."""
         with CannedSocket(self.socket, *answer) as canned:
-            self.assertEqual(self.run_mhub("cluster", *argv), 0)
+            self.assertEqual(self.run_ctl("cluster", *argv), 0)
         self.assertEqual(self.err, "")
         return canned.requests[0]
 
@@ -306,15 +306,15 @@ class ClusterCommandTests(CliCase):
     def test_refused(self) -> None:
         refusal = {"error": "this broker is not part of a cluster"}
         with CannedSocket(self.socket, refusal):
-            self.assertEqual(self.run_mhub("cluster", "leave", "--config", self.file("")), 1)
+            self.assertEqual(self.run_ctl("cluster", "leave", "--config", self.file("")), 1)
         self.assertEqual(
             (self.out, self.err),
-            ("", "mhub cluster leave: this broker is not part of a cluster\n"),
+            ("", "mhub ctl cluster leave: this broker is not part of a cluster\n"),
         )
 
     def test_strange_answer(self) -> None:
         with CannedSocket(self.socket, {"result": [1]}):
-            self.assertEqual(self.run_mhub("cluster", "status", "--socket", str(self.socket)), 1)
+            self.assertEqual(self.run_ctl("cluster", "status", "--socket", str(self.socket)), 1)
         self.assertIn("an answer that this mhub does not understand", self.err)
 
     def test_where_the_node_is(self) -> None:
@@ -322,28 +322,29 @@ class ClusterCommandTests(CliCase):
         before = Path.cwd()
         self.addCleanup(os.chdir, before)
         os.chdir(self.folder)
-        self.assertEqual(self.run_mhub("cluster", "status"), 1)
+        self.assertEqual(self.run_ctl("cluster", "status"), 1)
         self.assertEqual(
             self.err,
-            "mhub cluster status: there is no mhub-data/control.sock here; name the node by"
+            "mhub ctl cluster status: there is no mhub-data/control.sock here; name the node by"
             " --config FILE or --socket PATH\n",
         )
         self.ask("status", answer=({"result": status()},))
 
     def test_no_broker(self) -> None:
-        self.assertEqual(self.run_mhub("cluster", "status", "--config", self.file("")), 1)
+        self.assertEqual(self.run_ctl("cluster", "status", "--config", self.file("")), 1)
         self.assertEqual(
             self.err,
-            f"mhub cluster status: no broker answers at {self.socket}: is it running, and is that"
-            " its control socket?\n",
+            f"mhub ctl cluster status: no broker answers at {self.socket}: is it running, and is"
+            " that its control socket?\n",
         )
 
     def test_turned_off(self) -> None:
         file = self.file('[control]\npath = ""')
-        self.assertEqual(self.run_mhub("cluster", "status", "--config", file), 1)
+        self.assertEqual(self.run_ctl("cluster", "status", "--config", file), 1)
         self.assertEqual(
             self.err,
-            f"mhub cluster status: {file} turns the control socket off: [control] path is empty\n",
+            f"mhub ctl cluster status: {file} turns the control socket off: [control] path is"
+            " empty\n",
         )
 
     def test_mistakes(self) -> None:
@@ -353,14 +354,14 @@ class ClusterCommandTests(CliCase):
             (("forget",), "the following arguments are required: NODE"),
             (("status", "--config", "x", "--socket", "y"), "not allowed with argument"),
         ):
-            self.assertEqual(self.run_mhub("cluster", *argv), 2)
+            self.assertEqual(self.run_ctl("cluster", *argv), 2)
             self.assertIn(text, self.err)
         file = self.file("[cluster]\nnmae = 1")
-        self.assertEqual(self.run_mhub("cluster", "status", "--config", file), 1)
+        self.assertEqual(self.run_ctl("cluster", "status", "--config", file), 1)
         self.assertIn(f'{file}:2: cluster.nmae: unknown key; did you mean "name"?', self.err)
 
     def test_help(self) -> None:
         for what in ("status", "leave", "forget"):
-            self.assertEqual(self.run_mhub("cluster", what, "--help"), 0)
+            self.assertEqual(self.run_ctl("cluster", what, "--help"), 0)
             self.assertIn("--socket PATH", self.out)
             self.assertLessEqual(max(map(len, self.out.split("\n"))), 80)

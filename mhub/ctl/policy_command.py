@@ -1,4 +1,4 @@
-"""`mhub policy list|add|remove|import|import-mosquitto|export|test|check|diff`.
+"""`mhub ctl policy list|add|remove|import|import-mosquitto|export|test|check|diff`.
 
 Rules are read and changed where they are, in the registry; test, check and diff work on files and
 on what the registry has, in this process, so that a broker is not kept from its messages.
@@ -10,10 +10,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.control.access_command import FAILED, OK, AccessParser, note_unknown, rows, show
-from mhub.control.access_view import folded, row_text, width
-from mhub.control.registry_calls import RegistryCalls
-from mhub.control.table import safe
+from mhub.ctl.access_command import FAILED, OK, AccessParser, note_unknown, rows, show
+from mhub.ctl.access_view import folded, row_text, width
+from mhub.ctl.registry_calls import RegistryCalls
+from mhub.ctl.table import safe
 
 ROW_HELP: Final = (
     "A rule is given as a whole line of a policy, or as SUBJECT ACTION TOPIC: SUBJECT is user:NAME"
@@ -77,7 +77,7 @@ def main(argv: list[str]) -> int:
     add.add_argument("--note", default="", metavar="TEXT", help="for people")
 
     remove = commands.add("remove", "remove rules by their ids", _remove)
-    remove.add_argument("id", metavar="ID", nargs="+", help="as in `mhub policy list`")
+    remove.add_argument("id", metavar="ID", nargs="+", help="as in `mhub ctl policy list`")
 
     bring = commands.add("import", "add the rules of a CSV file, all of them or none", _import)
     bring.add_argument("file", metavar="FILE", help="the file; - is stdin")
@@ -312,7 +312,7 @@ def _import_mosquitto(calls: RegistryCalls, args: Namespace) -> int:
         print(f"warning: {warning}", file=sys.stderr)
     if args.output:
         with open(args.output, "x", encoding="utf-8") as file:
-            file.write(f"# Made by `mhub policy import-mosquitto` from {safe(args.file)}\n")
+            file.write(f"# Made by `mhub ctl policy import-mosquitto` from {safe(args.file)}\n")
             file.write(write_csv(found.rows))
         print(f"{len(found.rows)} rows to {args.output}", file=sys.stderr)
         return OK

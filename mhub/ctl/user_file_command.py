@@ -1,4 +1,4 @@
-"""`mhub user add|passwd|delete|list --file FILE`: users of mhub's own password file.
+"""`mhub ctl user add|passwd|delete|list --file FILE`: users of mhub's own password file.
 
 One password makes two lines: for CONNECT, and for SCRAM-SHA-256.
 """
@@ -7,8 +7,8 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Final
 
-from mhub.control.access_command import password_of, rows, show
-from mhub.control.table import safe
+from mhub.ctl.access_command import password_of, rows, show
+from mhub.ctl.table import safe
 
 ONLY_REGISTRY: Final = ("role", "tenant", "attribute", "limit", "note", "no_password", "expect")
 

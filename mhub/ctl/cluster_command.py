@@ -1,4 +1,4 @@
-"""`mhub cluster status|leave|forget`: see and change the cluster of a running node.
+"""`mhub ctl cluster status|leave|forget`: see and change the cluster of a running node.
 
 All of it happens in the node, which is asked through its control socket.
 """
@@ -9,11 +9,11 @@ import sys
 from argparse import ArgumentParser
 from typing import Final
 
-from mhub.control.client import call, facts
-from mhub.control.cluster_view import render
 from mhub.control.contract import ControlError
-from mhub.control.figures import count
-from mhub.control.place import add_place, socket_of
+from mhub.ctl.client import call, facts
+from mhub.ctl.cluster_view import render
+from mhub.ctl.figures import count
+from mhub.ctl.place import add_place, socket_of
 
 OK: Final = 0
 FAILED: Final = 1
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
         else:
             _forget(path, args.node)
     except ControlError as error:
-        print(f"mhub cluster {args.what}: {error}", file=sys.stderr)
+        print(f"mhub ctl cluster {args.what}: {error}", file=sys.stderr)
         return FAILED
     return OK
 
@@ -75,7 +75,7 @@ def _forget(path: str, node: str) -> None:
 
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(
-        prog="mhub cluster", description="See and change the cluster of a running node."
+        prog="mhub ctl cluster", description="See and change the cluster of a running node."
     )
     commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
     for what, text in (

@@ -5,9 +5,9 @@ from unittest import mock
 
 from twisted.trial.unittest import TestCase
 
-from mhub.control.client import call
 from mhub.control.contract import ControlError
-from tests.control.canned import CannedSocket
+from mhub.ctl.client import call
+from tests.ctl.canned import CannedSocket
 
 
 class ClientCase(TestCase):
@@ -79,11 +79,11 @@ class NobodyTests(ClientCase):
 
     def test_not_allowed(self) -> None:
         # Not by the file's mode, which does not keep out root.
-        with mock.patch("mhub.control.client.short_name", side_effect=PermissionError()):
+        with mock.patch("mhub.ctl.client.short_name", side_effect=PermissionError()):
             self.assertIn(f"not allowed to use {self.path}: run this as the user", self.error())
 
     def test_busy(self) -> None:
-        with mock.patch("mhub.control.client.short_name", side_effect=BlockingIOError()):
+        with mock.patch("mhub.ctl.client.short_name", side_effect=BlockingIOError()):
             self.assertIn("does not take the connection", self.error())
 
     def test_other_errors(self) -> None:
@@ -118,7 +118,7 @@ class NobodyTests(ClientCase):
             self.assertIn("is not a broker's control socket", self.error())
         self.path.unlink()
         with (
-            mock.patch("mhub.control.client.MAX_LINE", 1000),
+            mock.patch("mhub.ctl.client.MAX_LINE", 1000),
             CannedSocket(self.path, b"x" * 2000, silent=True),
         ):
             self.assertIn("is not a broker's control socket", self.error())
