@@ -1,17 +1,19 @@
 """Where a command about users, roles, rules and bans works: a running broker, or its store.
 
-A broker is asked through its control socket.  If none runs, the same calls are made in this
-process, on the store that the configuration names (`mhub.access.direct`).
+A broker is asked over its admin API.  If none runs, the same calls are made in this process, on the
+store that the configuration names (`mhub.access.direct`).
 """
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from mhub.control.contract import ControlError
-from mhub.ctl.client import NoBroker, call, facts
-from mhub.ctl.place import socket_of
+from mhub.ctl.access_requests import ask
+from mhub.ctl.client import NOT_UNDERSTOOD, Api, NoBroker, facts
+from mhub.ctl.command import BadConfiguration
+from mhub.ctl.place import Place, place_of
 
 if TYPE_CHECKING:
     from mhub.access.direct import DirectAccess
@@ -31,20 +33,31 @@ class RegistryCalls:
 
     def __init__(self, args: Namespace) -> None:
         self._args = args
-        self._path: str | None = None  # "": there is no socket
-        self._settings: Settings | None = None  # None: only the socket is known
+        self._is_found = False
+        self._api: Api | None = None  # None: there is no socket
+        self._settings: Settings | None = None  # None: only the place is known
         self._direct: DirectAccess | None = None
 
     def _find(self) -> None:
-        """Raises ControlError, and ConfigError."""
+        """Raises ControlError."""
         args = self._args
-        if args.config and not args.socket:
-            from mhub.config import load
+        self._is_found = True
+        place: Place | None
+        if args.config:
+            from mhub.config import ConfigError, load
 
-            self._settings = load(args.config)
-            self._path = self._settings.control.path
+            try:
+                self._settings = load(args.config)
+            except ConfigError as error:
+                print(error, file=sys.stderr)
+                raise BadConfiguration from None
+            path = self._settings.control.path
+            place = Place(socket=path) if path else None
         else:
-            self._path = socket_of(args, "broker")
+            place = place_of(args)
+        if place is not None:
+            self._api = Api(place)
+            self._api.reason = getattr(args, "reason", None) or ""
 
     def __enter__(self) -> "RegistryCalls":
         return self
@@ -59,12 +72,12 @@ class RegistryCalls:
             self._direct.close()
 
     def __call__(self, name: str, /, **arguments: object) -> dict[str, Any]:
-        """One call.  Raises ControlError, and ConfigError."""
-        if self._path is None:
+        """One call.  Raises ControlError."""
+        if not self._is_found:
             self._find()
-        if self._direct is None and self._path:
+        if self._direct is None and self._api is not None:
             try:
-                return facts(call(self._path, f"access/{name}", arguments))
+                return ask(self._api, name, arguments)
             except NoBroker:
                 if self._settings is None:
                     raise
@@ -80,11 +93,11 @@ class RegistryCalls:
             page = self(name, **arguments)
             items = page.get(what)
             if not isinstance(items, list):
-                raise ControlError("the broker gives an answer that this mhub does not understand")
+                raise ControlError(NOT_UNDERSTOOD)
             found += items
             if not items or not page.get("left"):
                 return {**page, what: found, "left": 0}
-            arguments["after"] = items[-1][key]
+            arguments["after"] = page.get("next") or items[-1][key]
 
     def _in_store(self, name: str, arguments: dict[str, object]) -> object:
         from mhub.access.calls import CALLS
@@ -96,17 +109,11 @@ class RegistryCalls:
                 self._direct = DirectAccess(self._settings, makes=CALLS[name].changes)
             except InUse as error:
                 # One that has just been started, or whose socket is off.
-                if not self._path:
+                if self._api is None:
                     raise
                 try:
-                    return call(self._path, f"access/{name}", arguments)
+                    return ask(self._api, name, arguments)
                 except NoBroker:
                     raise error from None
             print(f"no broker runs: using {self._direct.name}", file=sys.stderr)
         return self._direct.call(name, arguments)
-
-
-def add_place(parser: ArgumentParser) -> None:
-    from mhub.ctl.place import add_place as add
-
-    add(parser, "broker")

@@ -55,14 +55,24 @@ def shortened(text: str, most: int) -> str:
 
 
 def table(
-    rows: Sequence[Mapping[str, str]], right: frozenset[str], flexible: Sequence[str], width: int
+    rows: Sequence[Mapping[str, str]],
+    right: frozenset[str],
+    flexible: Sequence[str],
+    width: int,
+    optional: Sequence[str] = (),
 ) -> list[str]:
     """A line with the titles, and one for each row; texts of `flexible` columns may be cut.
 
-    The widest of these is cut first.  Columns in which nothing stands are left out.
+    The widest of these is cut first.  Columns in which nothing stands are left out, and those of
+    `optional`, in this order, where there is no room for them.
     """
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
     widths = {name: max(len(name), *(cells(row[name]) for row in rows)) for name in columns}
+    for name in optional:
+        if _least(widths, flexible) <= width:
+            break
+        widths.pop(name, None)
+    columns = list(widths)
     spare = width - sum(widths.values()) - len(GAP) * (len(columns) - 1)
     while spare < 0:
         widest = max(
@@ -81,3 +91,11 @@ def table(
             parts.append(fill + text if name in right else text + fill)
         lines.append(GAP.join(parts).rstrip())
     return lines
+
+
+def _least(widths: Mapping[str, int], flexible: Sequence[str]) -> int:
+    """How wide a table is whose texts are cut as far as they may be."""
+    return sum(
+        min(size, max(LEAST, len(name))) if name in flexible else size
+        for name, size in widths.items()
+    ) + len(GAP) * (len(widths) - 1)

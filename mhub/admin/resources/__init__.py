@@ -16,6 +16,8 @@ from mhub.admin.resources import (
     plugins,
     session,
     stats,
+    status,
+    store,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
@@ -23,9 +25,11 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     plugins,
     session,
     stats,
+    status,
     history,
     live,
     events,
+    store,
     mqtt,
 )
 """In the order in which docs/admin-api.md has them."""
