@@ -180,6 +180,7 @@ class Broker(MultiService):
                 time.time,
                 self.settle,
                 self.hub.events,
+                lambda: deferLater(reactor, 0.0),
             ),
         )
         self.admin: AdminService | None = None
