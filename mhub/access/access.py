@@ -1,6 +1,6 @@
 """The one interface to users, roles, rules, bans, lock-outs and tokens.
 
-    mhub user|role|policy|ban -> control socket -> Access -> registry -> store, all other nodes
+    mhub ctl user|role|policy|ban -> control socket -> Access -> registry -> store, all other nodes
 
 Every change is checked as a whole before anything of it is done, is done as a whole or not at all,
 and is answered when it is durable: in the store of this node and with all nodes that are linked.

@@ -326,7 +326,7 @@ def lockout_key(kind: str, value: str) -> str:
         host, _, name = value.partition(" ")
         if not name:
             raise ValueError(
-                f'expected "ADDRESS NAME", as `mhub ban list` shows it, found "{value}"'
+                f'expected "ADDRESS NAME", as `mhub ctl ban list` shows it, found "{value}"'
             )
         return f"{LOCKOUT}{kind}/{address(host)} {name}"
     return LOCKOUT + ban_key(kind, value)[len(BAN) :]

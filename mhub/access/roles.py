@@ -60,7 +60,9 @@ class Roles:
         key = ROLE + name
         if name in EVERYBODY:
             raise BadArgument(f'the role "{name}" is built in')
-        self._table.refuse_existing(key, f'there is a role "{name}" already; see `mhub role set`')
+        self._table.refuse_existing(
+            key, f'there is a role "{name}" already; see `mhub ctl role set`'
+        )
         return await self._table.put(key, self._new_role(key, name, Role(), values), 0)
 
     @announced("roles.update", "name", "values")
@@ -88,7 +90,9 @@ class Roles:
         """A role that nobody has and no rule names; with `cascade`, also out of all of these."""
         name = self._role(name)
         if name in EVERYBODY:
-            raise BadArgument(f'the role "{name}" is built in; `mhub policy remove` removes rules')
+            raise BadArgument(
+                f'the role "{name}" is built in; `mhub ctl policy remove` removes rules'
+            )
         key = ROLE + name
         entry = self._table.registry.get(key)
         self._table.check_version(entry, expected, key)

@@ -107,7 +107,7 @@ class Table:
             if role not in known:
                 raise BadArgument(
                     f'{key}: there is no role "{role}"'
-                    + (self.meant_role(role) or "; `mhub role add` makes one")
+                    + (self.meant_role(role) or "; `mhub ctl role add` makes one")
                 )
 
     def check_links(self, rows: Iterable[Row], instead_of: Container[str]) -> None:

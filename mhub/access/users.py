@@ -105,7 +105,7 @@ class Users:
         name = checked(user_name, name)
         key = USER + name
         self._table.refuse_existing(
-            key, f'there is a user "{name}" already; see `mhub user set` and `passwd`'
+            key, f'there is a user "{name}" already; see `mhub ctl user set` and `passwd`'
         )
         user = replace(
             self._new_user(key, name, User(), values),

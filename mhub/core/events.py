@@ -389,16 +389,20 @@ class Events:
         reason: int,
         qos: int = 0,
         retain: bool = False,
-    ) -> None:
-        """CONNECT, PUBLISH, SUBSCRIBE or WILL: what a client may not do."""
+    ) -> str:
+        """CONNECT, PUBLISH, SUBSCRIBE or WILL: what a client may not do.
+
+        The rule, if it is told of with this one.
+        """
         burst = source.burst
         if burst is None or burst.over:
             burst = self.begin_burst(source.principal)
             source.burst = burst
-        if burst.add(cause):
-            self._tell_denied(
-                burst, source.principal, source.version, cause, topic, reason, qos, retain
-            )
+        if not burst.add(cause):
+            return ""
+        return self._tell_denied(
+            burst, source.principal, source.version, cause, topic, reason, qos, retain
+        )
 
     def denied_to(
         self,
@@ -409,12 +413,13 @@ class Events:
         text: str,
         qos: int,
         retain: bool,
-    ) -> None:
+    ) -> str:
         """The same of a session, whose client may not be connected: RECEIVE, SUBSCRIBE or WILL."""
-        if burst.add(cause):
-            self._tell_denied(
-                burst, principal, 0, cause, topic, reasons.NOT_AUTHORIZED, qos, retain, text
-            )
+        if not burst.add(cause):
+            return ""
+        return self._tell_denied(
+            burst, principal, 0, cause, topic, reasons.NOT_AUTHORIZED, qos, retain, text
+        )
 
     def _tell_denied(
         self,
@@ -427,7 +432,7 @@ class Events:
         qos: int,
         retain: bool,
         text: str = "",
-    ) -> None:
+    ) -> str:
         event = Event(DENIED)
         event.principal = principal
         event.version = version
@@ -435,11 +440,12 @@ class Events:
         event.topic = topic
         event.reason = reason
         event.text = text
-        event.rule = self._rule_of(principal, cause, topic, qos, retain)
+        event.rule = self.rule_of(principal, cause, topic, qos, retain)
         burst.rules[cause] = event.rule
         self.emit(event)
+        return event.rule
 
-    def _rule_of(self, principal: Principal, cause: int, topic: str, qos: int, retain: bool) -> str:
+    def rule_of(self, principal: Principal, cause: int, topic: str, qos: int, retain: bool) -> str:
         if reserved(topic) and (cause == PUBLISH or cause == WILL):
             return RESERVED
         if self.authorizer is None:
