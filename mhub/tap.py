@@ -184,6 +184,7 @@ class Broker(MultiService):
                 time.time,
                 self.settle,
                 self.hub.events,
+                lambda: deferLater(reactor, 0.0),
             ),
         )
         ticks = TimerService(TICK_S, self.operations.monitor.tick)
