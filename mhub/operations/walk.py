@@ -22,7 +22,9 @@ class Scan(Protocol):
 
 
 async def walk(scan: Scan, slices: Slices) -> None:
-    while scan.step(PORTION):
+    more = True
+    while more:
+        more = scan.step(PORTION)
         await slices.pause_if_due()
 
 
