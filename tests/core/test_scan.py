@@ -5,7 +5,9 @@ from fnmatch import fnmatchcase
 from unittest import TestCase
 
 from mhub.core.scan import (
+    BEHIND,
     CLIENT_SORTS,
+    HERE,
     ClientScan,
     Glob,
     Matcher,
@@ -76,9 +78,15 @@ class SelectionTests(TestCase):
                 selection = Selection(limit, descending, by_name)
                 if found:
                     selection.begin_after(*found[-1])
-                for item in items:
-                    if not selection.is_passed(*item):
-                        selection.offer(*item)
+                for value, name in items:
+                    if by_name:
+                        place = selection.place_of(name)
+                    else:
+                        place = selection.place_of_value(value, name)
+                    if place == HERE:
+                        selection.keep(value, name)
+                    elif place == BEHIND:
+                        selection.fit += 1
                 page = selection.first()
                 if not page:
                     break

@@ -11,10 +11,11 @@ from tests.helpers import packets as p
 class SlotTests(TestCase):
     def test_a_free_slot_is_used_again(self) -> None:
         slots: Slots[str] = Slots()
-        self.assertEqual([slots.add(name) for name in "abc"], [0, 1, 2])
+        self.assertEqual([slots.add(name, name) for name in "abc"], [0, 1, 2])
         slots.remove(1)
         self.assertEqual((slots.items, len(slots)), (["a", None, "c"], 2))
-        self.assertEqual((slots.add("d"), slots.add("e")), (1, 3))
+        self.assertEqual((slots.add("d", "d"), slots.add("e", "e")), (1, 3))
+        self.assertEqual(slots.names, ["a", "d", "c", "e"])
         slots.replace(0, "f")
         self.assertEqual((slots.items, len(slots)), (["f", "d", "c", "e"], 4))
 
@@ -22,7 +23,7 @@ class SlotTests(TestCase):
         for seed in range(100):
             chance = random.Random(seed)
             slots: Slots[int] = Slots()
-            slot_of = {name: slots.add(name) for name in range(chance.randrange(1, 200))}
+            slot_of = {name: slots.add(name, str(name)) for name in range(chance.randrange(1, 200))}
             staying = set(slot_of)
             seen: list[int] = []
             index, name = 0, len(slot_of)
@@ -36,7 +37,7 @@ class SlotTests(TestCase):
                         slots.remove(slot_of.pop(gone))
                         staying.discard(gone)
                     else:
-                        slot_of[name] = slots.add(name)
+                        slot_of[name] = slots.add(name, str(name))
                         name += 1
             self.assertEqual(sorted(each for each in seen if each in staying), sorted(staying))
             self.assertEqual(len(slots), len(slot_of))
@@ -54,6 +55,13 @@ class HubTests(TestCase):
         self.assertEqual({each.client_id: each for each in sessions}, hub.sessions)
         for session in sessions:
             self.assertIs(hub.slots.items[session.hub_slot], session)
+        names = [each.client_id if each is not None else "" for each in hub.slots.items]
+        self.assertEqual(hub.slots.names, names)
+        for slot, each in enumerate(hub.router.slots.items):
+            name = hub.router.slots.names[slot]
+            self.assertEqual(name, each.topic_filter if each is not None else "")
+            if each is not None:
+                self.assertEqual(hub.router.owners[slot], each.session.client_id)
         known = [sub for each in sessions for sub in each.subscriptions.values()]
         found = [each for each in hub.router.slots.items if each is not None]
         self.assertEqual(len(found), len(known))
