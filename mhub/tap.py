@@ -14,7 +14,7 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from typing import Any, Final
 
 from twisted.application.internet import TimerService
@@ -30,11 +30,21 @@ from mhub import __version__, build
 from mhub.access.access import Access
 from mhub.access.policy import PolicyError
 from mhub.access.service import AccessService, only_registry
+from mhub.admin import first_user
+from mhub.admin.app import AdminApp
+from mhub.admin.gate import Gate
+from mhub.admin.logins import Logins
+from mhub.admin.mqtt.gateway import Gateway
+from mhub.admin.plugins import Plugins
+from mhub.admin.resources import ENDPOINTS
+from mhub.admin.service import AdminListenError, AdminService
+from mhub.admin.static import StaticFiles
 from mhub.auth.guard import SWEEP_S, LoginGuard
-from mhub.auth.wiring import make_chain, make_passwords
+from mhub.auth.wiring import make_admin_chain, make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
+from mhub.config.admin import LISTENER, AdminSettings
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.events import Events
@@ -47,9 +57,12 @@ from mhub.log.destination import Destination, LogError, limit_rate
 from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
-from mhub.net.tls import TlsError
-from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
+from mhub.net.tls import TlsContexts, TlsError
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
+from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
+from mhub.operations.questions import respond
+from mhub.presence.service import PresenceService
 from mhub.process import descriptors, threads
 from mhub.process.reload import reread
 from mhub.process.signals import Signals
@@ -116,6 +129,7 @@ class Broker(MultiService):
         self._settings = settings
         # For later, when twistd may have changed the directory.
         self._file = os.path.abspath(settings.file) if settings.file != NO_FILE else ""
+        self.console: Callable[[str], None] | None = None  # shows something to who has started it
         self.failed = False  # it ends because it cannot go on: the exit status is not 0
         self._bound = False
         self._stopping = False
@@ -169,13 +183,23 @@ class Broker(MultiService):
                 time.monotonic,
                 time.time,
                 self.settle,
+                self.hub.events,
             ),
         )
+        ticks = TimerService(TICK_S, self.operations.monitor.tick)
+        ticks.clock = reactor
+        ticks.setServiceParent(self)
+        if self.cluster is not None:
+            self.cluster.serve(lambda name, given: respond(self.operations, name, given))
+        self.presence = self._make_presence(settings)
+        self.admin: AdminService | None = None
+        self._make_admin(settings)
         if settings.control.path:
             ControlService(
                 settings.control.path,
                 settings.control.mode,
                 self.operations,
+                self.admin_app.klein(is_local=True),
                 reactor,
                 required=settings.control.required,
             ).setServiceParent(self)
@@ -191,6 +215,64 @@ class Broker(MultiService):
                 time.monotonic,
                 settings.store.retry_s,
             )
+
+    def _make_admin(self, settings: Settings) -> None:
+        """The admin API: always at the control socket, and at its own listener if there is one."""
+        admin = settings.admin if settings.admin is not None else AdminSettings()
+        access = self.operations.access
+        assert access is not None
+        self._plugins = Plugins()
+        self.access.plugins = tuple(each.name for each in self._plugins.all)
+        self._logins = Logins(self.hub, admin, time.monotonic, time.time)
+        gate = Gate(
+            self._logins,
+            self.access,
+            lambda text: None,
+            admin,
+            time.monotonic,
+            self._plugins,
+        )
+        endpoints = (*ENDPOINTS, *self._plugins.endpoints())
+        self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
+        self.admin_app.mqtt = Gateway(
+            self.hub,
+            lambda: self._limits_of(LISTENER),
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            lambda: deferLater(self._reactor, 0.0),
+        )
+        if settings.admin is not None and admin.enabled:
+            tls = TlsContexts(admin.tls, ("http/1.1",)) if admin.tls is not None else None
+            static = StaticFiles(sockets=self._web_sockets)
+            self.admin = AdminService(self.admin_app, admin, static, tls, self._reactor)
+            self.admin.setServiceParent(self)
+
+    def _make_presence(self, settings: Settings) -> PresenceService | None:
+        if not settings.presence.enabled:
+            return None
+        made = PresenceService(
+            settings.presence,
+            self.hub,
+            self.cluster,
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            settings.cluster.suspect_s if settings.cluster is not None else 0.0,
+        )
+        made.setServiceParent(self)
+        return made
+
+    def _web_sockets(self, host: str) -> list[str]:
+        """Where a page that came from this host finds MQTT."""
+        schemes = {"ws": "ws", "wss": "wss"}
+        return [
+            f"{schemes[each.transport]}://{host}:{each.port}"
+            for each in self.net.web_listeners()
+            if host
+        ]
 
     def _guard(self, settings: Settings) -> None:
         """Bans, and what failed logins lead to."""
@@ -245,7 +327,7 @@ class Broker(MultiService):
         """
         try:
             super().privilegedStartService()
-        except (ListenError, TlsError, ControlError) as error:
+        except (ListenError, TlsError, ControlError, AdminListenError) as error:
             raise StartError(str(error)) from error
         self._bound = True
 
@@ -312,6 +394,21 @@ class Broker(MultiService):
         if self.chain is not None:
             self.chain.start()
         self.net.open()
+        if self.presence is not None:
+            self.presence.open()
+        await self._open_admin()
+
+    async def _open_admin(self) -> None:
+        self._logins.chain = make_admin_chain(
+            self.chain, self.hub, self.passwords, self._reactor, time.monotonic
+        )
+        self._plugins.start(self.operations)
+        access = self.operations.access
+        if self.admin is None or access is None:
+            return
+        self.admin.open()
+        if first_user.is_wanted(self.hub, access):
+            await first_user.make(self.hub, access, self.admin.address, self.console)
 
     def _not_opened(self, failure: Failure) -> None:
         if self._stopping and failure.check(CancelledError, StoreError):
@@ -355,7 +452,9 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
+        self._plugins.stop()
         self.access.stop()
+        self.operations.monitor.stop()
         await super().stopService()
         if self.chain is not None:
             await self.chain.stop(self._reactor, self._settings.net.shutdown_timeout_s)
@@ -382,6 +481,9 @@ class Broker(MultiService):
 
     def authenticators(self) -> list[AuthenticatorStatus]:
         return self.chain.status() if self.chain is not None else []
+
+    def pushes(self) -> list[PushStatus]:
+        return []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:
@@ -473,8 +575,18 @@ def makeService(options: Options) -> Broker:
         sys.exit(str(error))
     if signals.stopped_by:
         sys.exit(0)
+    if twistd.get("nodaemon"):
+        broker.console = show_on_console
     atexit.register(_exit_status, broker)
     return broker
+
+
+def show_on_console(text: str) -> None:
+    """To whoever has started the broker, and not to the log."""
+    stream = sys.__stdout__
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
 
 
 def _exit_status(broker: Broker) -> None:

@@ -1,4 +1,4 @@
-"""What PyCasbin says about a policy that the index decides: for `mhub policy check`.
+"""What PyCasbin says about a policy that the index decides: for `mhub ctl policy check`.
 
 Each row is asked about by who it is for and, where that is a role, by somebody who has it, on a
 topic that its pattern matches and on one beside it, at each QoS and with and without retain.  As an
@@ -68,7 +68,7 @@ def questions_about(row: Row) -> Iterator[Question]:
     to be asked about every topic of a filter.
     """
     for topic in _topics(row):
-        for action in (rows.PUBLISH, rows.RECEIVE, rows.CONNECT):
+        for action in (rows.PUBLISH, rows.RECEIVE, rows.CONNECT, *rows.ADMIN_ACTIONS):
             for qos, retain in (
                 [(qos, retain) for qos in range(3) for retain in (False, True)]
                 if action == rows.PUBLISH

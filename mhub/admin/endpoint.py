@@ -34,6 +34,8 @@ from mhub.operations.contract import BadArgument
 
 if TYPE_CHECKING:
     from mhub.admin.caller import Caller
+    from mhub.admin.gate import Gate
+    from mhub.admin.mqtt.gateway import Gateway
     from mhub.operations.operations import Operations
 
 BASE: Final = "/admin/v1"
@@ -85,17 +87,34 @@ class Raw:
 class Call:
     """One request, as the function of its endpoint sees it."""
 
-    def __init__(self, operations: "Operations", caller: "Caller") -> None:
+    def __init__(
+        self, operations: "Operations", caller: "Caller", gate: "Gate", request: Any
+    ) -> None:
         self.operations = operations
         self.caller = caller
+        self.request = request  # of twisted.web, for the few that need more than what is here
+        self.gate: Gate = gate
         self.reason = ""  # why it is asked for, of a change
         self.if_match = ""  # the version that the caller has seen; "": any
         self.etag = ""  # set by the function: the version of what it gives
         self.status = 0  # set by the function, where it is not 200
         self.media_type = ""  # of a raw body
         self.accept = ""  # what the caller takes
+        self.answer_type = ""  # set by the function: the media type of bytes, where there are more
         self.last_event_id = ""  # of a stream that goes on
         self.headers: dict[str, str] = {}  # of the answer, besides those that all have
+        self.mqtt: Gateway | None = None  # MQTT over HTTP
+
+    async def is_still_known(self) -> bool:
+        """Whether the caller of a stream would still be let in as the same one."""
+        from mhub.admin.logins import NotLoggedIn
+
+        caller = self.caller
+        try:
+            now = await self.gate.caller_of(self.request, caller.address, caller.kind == "local")
+        except NotLoggedIn:
+            return False
+        return now.kind == caller.kind and now.principal.user == caller.principal.user
 
 
 @dataclass(frozen=True)
@@ -107,8 +126,10 @@ class Endpoint:
     resource: str
     writes: bool
     tokens: bool
-    scope: str  # what a token needs where there is no resource; "": none may
+    scope: str  # a scope of tokens that is enough for this; "": only those of the resource are
+    public: str  # "open": no login needed; else the key of `[admin]` that may say "open"; "": never
     stream: str  # the media type of a stream; "": the answer is JSON
+    codes: tuple[int, ...]  # of errors, besides those that every endpoint can have
     summary: str
     description: str
     query: "type[msgspec.Struct]"
@@ -149,7 +170,9 @@ def endpoint(
     writes: bool | None = None,
     tokens: bool = True,
     scope: str = "",
+    public: str = "",
     stream: str = "",
+    codes: tuple[int, ...] = (),
     base: str = BASE,
 ) -> Callable[[F], F]:
     """Makes a function an endpoint; `mhub.admin.resources` finds it in its module."""
@@ -164,7 +187,9 @@ def endpoint(
             writes=method != "GET" if writes is None else writes,
             tokens=tokens,
             scope=scope,
+            public=public,
             stream=stream,
+            codes=codes,
             **_declaration(function),
         )
         function.endpoint = made  # type: ignore[attr-defined]
@@ -223,7 +248,7 @@ def _constrained(kind: Any, note: Query, default: object) -> Any:
         choices = note.choices
         if isinstance(default, str) and default not in choices:
             choices = (default, *choices)
-        kind = Literal[choices]  # type: ignore[valid-type]
+        kind = Literal[choices]
     elif kind is str:
         meta["max_length"] = note.longest
     elif kind in (int, float):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mhub.config.access import AccessSettings, check_policy
+from mhub.config.admin import AdminSettings, check_admin
 from mhub.config.auth import PasswordSettings, Sources
 from mhub.config.auth_checks import check_sources, settle_anonymous
 from mhub.config.cluster import ClusterSettings
@@ -17,6 +18,7 @@ from mhub.config.kinds import Place
 from mhub.config.limits import LIMIT_KEYS, BrokerLimits
 from mhub.config.lines import line_numbers
 from mhub.config.listeners import Listeners, build_listeners, check_socket_file
+from mhub.config.presence import PresenceSettings
 from mhub.config.problems import ConfigError, Problem, Report
 from mhub.config.schema import Key, Record, Table, keys_of
 from mhub.config.servers import check_redis
@@ -52,6 +54,10 @@ TOP: Final[dict[str, Key[Any]]] = {
     ),
     "store": Key(Table(STORE_KEYS), "What outlives the process, and where."),
     "sys": Key(Record(SysSettings), "Statistics under `$SYS`; `monitoring.md` lists them."),
+    "presence": Key(
+        Record(PresenceSettings),
+        "Who is connected, as retained messages; see `monitoring.md`.",
+    ),
     "net": Key(Record(NetSettings), "How the sockets are served."),
     "log": Key(Table(LOG_KEYS), "What is logged, and where to; see `monitoring.md`."),
     "auth": Key(
@@ -74,9 +80,14 @@ TOP: Final[dict[str, Key[Any]]] = {
         Record(AccessSettings),
         "What clients may do; see `access.md`. Without this table, all of them may do all.",
     ),
+    "admin": Key(
+        Record(AdminSettings),
+        "The admin API, the dashboard and MQTT over HTTP; see `admin-api.md`. Without this table,"
+        " there is none.",
+    ),
     "control": Key(
         Table(keys_of(ControlSettings)),
-        "A Unix socket for `mhub status`, `mhub cluster` and other tools on this machine.",
+        "A Unix socket for `mhub ctl status`, `mhub ctl cluster` and other tools on this machine.",
     ),
 }
 
@@ -137,6 +148,8 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
         check_cluster(settings.cluster, listeners, place.at("cluster"))
     if settings.access is not None:
         check_policy(settings.access, place.at("access").at("policy"))
+    if settings.admin is not None:
+        check_admin(settings.admin, listeners, place.at("admin"))
     _check_control(control, listeners, place.at("control"))
     _check_client_ids(settings, place)
     _warn(settings, place)

@@ -4,7 +4,7 @@ The classes are frozen: a reload makes new ones.  What stands in `setting(...)` 
 """
 
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mhub.config.access import AccessSettings
 from mhub.config.auth import PasswordSettings, SourceSettings
@@ -26,8 +26,12 @@ from mhub.config.kinds import (
     join_address,
 )
 from mhub.config.limits import BrokerLimits
+from mhub.config.presence import PresenceSettings
 from mhub.config.schema import ListOf, Record, setting
 from mhub.core.limits import Limits
+
+if TYPE_CHECKING:
+    from mhub.config.admin import AdminSettings
 
 TRANSPORTS = ("tcp", "tls", "ws", "wss", "unix")
 INTERNET = ("tcp", "tls", "ws", "wss")
@@ -442,6 +446,7 @@ class Settings:
     broker: BrokerLimits = field(default_factory=BrokerLimits)
     store: StoreSettings = field(default_factory=StoreSettings)
     sys: SysSettings = field(default_factory=SysSettings)
+    presence: PresenceSettings = field(default_factory=PresenceSettings)
     net: NetSettings = field(default_factory=NetSettings)
     log: LogSettings = field(default_factory=LogSettings)
     auth: tuple[SourceSettings, ...] = ()
@@ -450,4 +455,5 @@ class Settings:
     cluster: ClusterSettings | None = None
     control: ControlSettings = field(default_factory=ControlSettings)
     access: AccessSettings | None = None
+    admin: "AdminSettings | None" = None
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant

@@ -192,7 +192,9 @@ class Hub:
         self.version = settings.version
         self.started_at = now
         self.metrics = Metrics(self, now)
-        self.sys = SysTopics(settings.sys_interval_s, now, self.metrics.sample, self.publish_local)
+        self.sys = SysTopics(
+            settings.sys_interval_s, now, self.metrics.snapshot, self.publish_local
+        )
         self.sweep_at = now + SWEEP_S
 
     # The turn
@@ -304,6 +306,7 @@ class Hub:
         self._watch(now)
         self.traffic.tick(now)
         self.events.tick(now)
+        self.metrics.tick(now)
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
@@ -726,7 +729,15 @@ class Hub:
     def publish_local(self, topic: str, payload: bytes, retain: bool) -> None:
         """A message of the broker's own."""
         topic_data = topic.encode("utf-8")
-        route = self.router.find(topic_data)
+        self._publish_local(topic_data, payload, retain, self.router.find(topic_data))
+
+    def publish_seldom(self, topic: str, payload: bytes, retain: bool) -> None:
+        """The same on one of very many topics: they must not displace those of clients from the
+        cache of routes."""
+        topic_data = topic.encode("utf-8")
+        self._publish_local(topic_data, payload, retain, self.router.find_once(topic_data))
+
+    def _publish_local(self, topic_data: bytes, payload: bytes, retain: bool, route: Route) -> None:
         message = Publish(topic_data, payload, 0, retain)
         message.topic = route.topic
         message.topic_field = route.topic_field
@@ -887,6 +898,7 @@ class Hub:
         if session is None or session.connection is not connection:
             return
         session.connection = None
+        session.offline_at = self.now
         session.inflight.resend = None
         self.connected -= 1
         if session.counted is not None:

@@ -6,7 +6,9 @@ rest, before anything is decided about the client: its client id, its will, its 
 session keeps it when the connection has ended, and the store keeps it with the session, so that a
 decision about a client that is away rests on the same facts.
 
-`user` is proved, and is "" as long as nothing is.  `claimed_user` is the User Name of a CONNECT
+`user` is proved, and is "" as long as nothing is.  No transport of the network sets it: it is there
+before a CONNECT only if whoever makes the connection in this process has proved it, and then no
+authenticator is asked.  `claimed_user` is the User Name of a CONNECT
 that nobody has checked: it is shown, and never decides anything.
 """
 

@@ -80,7 +80,24 @@ class Router:
         route = self.cache.get(topic_data)
         return route if route is not None else self._search(topic_data)
 
+    def find_once(self, topic_data: bytes) -> Route:
+        """The same for a topic that is seldom published to: it takes no place in the cache."""
+        route = self.cache.get(topic_data)
+        return route if route is not None else self._make_route(topic_data)
+
     def _search(self, topic_data: bytes) -> Route:
+        route = self._make_route(topic_data)
+        topic = route.topic
+        if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
+            if len(self.cache) >= self.cache_size:
+                self.forget_all()
+            self.cache[topic_data] = route
+            route.traffic = self.topics.get(topic, topic_data)
+            self.cached.put(topic, topic_data)
+            self.looks += LOOKS
+        return route
+
+    def _make_route(self, topic_data: bytes) -> Route:
         topic = text_of(topic_data)
         check_name(topic, self.max_levels)
         self.stats.route_cache_misses += 1
@@ -103,13 +120,6 @@ class Router:
                     route.peers += [peer for peer in leaf.peers if peer not in route.peers]
         if authorizer is not None and route.groups:
             self._restrict_groups(route, authorizer)
-        if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
-            if len(self.cache) >= self.cache_size:
-                self.forget_all()
-            self.cache[topic_data] = route
-            route.traffic = self.topics.get(topic, topic_data)
-            self.cached.put(topic, topic_data)
-            self.looks += LOOKS
         return route
 
     def _restrict(self, route: Route, leaves: list[Leaf], authorizer: Authorizer) -> None:

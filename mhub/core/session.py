@@ -82,6 +82,7 @@ class Session(Subscriber):
         self.incoming: dict[int, bool] = {}  # QoS 2 packet ids that wait for PUBREL: came just now?
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
+        self.offline_at = 0.0  # when its last connection ended, if that was here; 0: none did
         self.will: Will | None = None
         self.epoch = 0  # under which it is held; a higher one is newer
         self.began = 0  # the epoch with which it began

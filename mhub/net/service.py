@@ -23,6 +23,7 @@ from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from mhub.config import ListenerSettings, Settings
+from mhub.config.settings import WEB
 from mhub.core.hub import Hub
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
@@ -157,10 +158,18 @@ class NetService(Service):
         """Those that are open."""
         return [
             ListenerStatus(
-                listener.name, listener.address, bound.connections, bound.max_connections
+                listener.name,
+                listener.address,
+                bound.connections,
+                bound.max_connections,
+                bound.accepted,
             )
             for listener, bound in self._opened
         ]
+
+    def web_listeners(self) -> list[ListenerSettings]:
+        """Those that are open to WebSockets, with the ports that they got."""
+        return [listener for listener, _ in self._opened if listener.transport in WEB]
 
     def close_listeners(self) -> None:
         """Nobody new; those who are here stay."""

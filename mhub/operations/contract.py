@@ -4,7 +4,7 @@ Times of day are seconds of the Unix epoch, durations are seconds, sizes are byt
 there is nothing to tell, as of the address of a client that is not connected.
 """
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -52,6 +52,7 @@ class ListenerStatus:
     address: str
     connections: int
     max_connections: int  # 0: any number
+    accepted: int = 0  # since the start
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class MessageNumbers:
     received: int
     sent: int
     dropped: int
-    received_per_s: float | None  # over the last minute or so; None: it is not measured
+    received_per_s: float | None  # over the last minute or so; None: it has just started
     sent_per_s: float | None
     bytes_received_per_s: float | None
     bytes_sent_per_s: float | None
@@ -95,6 +96,18 @@ class AuthenticatorStatus:
     refused: int
     passed_on: int  # to the next one: it did not know them
     errors: int  # it could not tell
+
+
+@dataclass(frozen=True)
+class PushStatus:
+    """A server that the broker sends its numbers to."""
+
+    name: str
+    state: str  # "ok", or "failing: " and why
+    sent: int  # points
+    failures: int  # requests that did not work
+    dropped: int  # points that it never got
+    waiting: int  # points that it has not got yet
 
 
 @dataclass(frozen=True)
@@ -418,8 +431,64 @@ class Kicked:
     session_deleted: bool
 
 
+@dataclass(frozen=True)
+class Presence:
+    """Whether a client is there, since when and from where; each client of a cluster once."""
+
+    client_id: str
+    state: str  # "connected", "offline"
+    node: str  # that has the session; "": there is no cluster
+    node_state: str  # "up"; "down": it cannot be reached, and this is what was known of it last
+    user: str | None  # proved; "": it is anonymous; None: nothing is known of it
+    address: str | None  # of an offline one: where it was last
+    listener: str | None  # the same
+    version: str | None  # of MQTT, while it is connected
+    since: float | None  # it has connected, or its last connection has ended; None: not known
+
+
+@dataclass(frozen=True)
+class Held:
+    """A client as the node that has its session tells it to others."""
+
+    value: int  # in the table of the node, by which it is seen whether this is still so
+    presence: Presence
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What another node has said to a question, or why it has not."""
+
+    data: bytes  # the answer, as JSON
+    error: str = ""  # the name of an OperationError; "": there is none
+    text: str = ""  # of the error
+
+
+Respond = Callable[[str, Mapping[str, object]], Awaitable[bytes]]
+"""The answer to a question of another node, by name and arguments, as JSON."""
+
+
 class Cluster(Protocol):
     """What a node can do about its cluster."""
+
+    is_ready: bool  # it has joined
+
+    @property
+    def node_name(self) -> str:
+        """Of this node."""
+
+    def nodes(self) -> Mapping[str, str]:
+        """All others that are known, and their states."""
+
+    def ask(
+        self, node: str, name: str, arguments: Mapping[str, object], within_s: float
+    ) -> Awaitable[Reply]:
+        """Ask another node; it is asked at once, also if nobody waits yet."""
+
+    def serve(self, respond: Respond) -> None:
+        """Who answers the questions of other nodes."""
+
+    def watch_clients(self, changed: Callable[[str], None]) -> None:
+        """`changed` is told of each client of which the table of another node says otherwise."""
 
     def status(self) -> Mapping[str, object]: ...
 
@@ -441,6 +510,8 @@ class Surroundings(Protocol):
     def listeners(self) -> list[ListenerStatus]: ...
 
     def authenticators(self) -> list[AuthenticatorStatus]: ...
+
+    def pushes(self) -> list[PushStatus]: ...
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         """What the store has, of one moment, as Store.pages(); None: there is no store."""

@@ -3,7 +3,7 @@
 The same broker as `twistd -n mhub`, without what twistd does besides: no pid file, short log lines,
 and an exit status that says how it ended.
 
-    0   stopped by SIGTERM, SIGINT or `mhub cluster leave`
+    0   stopped by SIGTERM, SIGINT or `mhub ctl cluster leave`
     1   it could not start, or could not go on; the last line says why
     2   the command line was wrong
 
@@ -41,13 +41,14 @@ def main(argv: list[str]) -> int:
     _open_standard_streams()
 
     # Only now: this takes most of the time of a start.
-    from mhub.tap import StartError, make_broker
+    from mhub.tap import StartError, make_broker, show_on_console
 
     try:
         broker = make_broker(args.config, signals)
     except StartError as error:
         print(error, file=sys.stderr)
         return FAILED
+    broker.console = show_on_console
     _begin_log(broker.destination)
 
     from twisted.internet import reactor

@@ -14,9 +14,9 @@ from twisted.internet.task import Clock
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from mhub.control.client import call
 from mhub.control.contract import ControlError, short_name
 from mhub.control.server import ACCEPT_PAUSE_S, Accepting, ControlService
+from mhub.ctl.client import call
 from tests.control.operations import FakeOperations
 
 LONGEST_S = 20.0
@@ -30,7 +30,9 @@ class ServiceCase(TestCase):
         self.operations = FakeOperations()
 
     def make(self, mode: int = 0o660, *, required: bool = True) -> ControlService:
-        service = ControlService(str(self.path), mode, self.operations, reactor, required=required)
+        service = ControlService(
+            str(self.path), mode, self.operations, None, reactor, required=required
+        )
         service.privilegedStartService()
         self.addCleanup(service.stopService)
         return service

@@ -3,11 +3,31 @@
 Each is a thin adapter from a request to a call of `Operations`; nothing is decided here.
 """
 
+from types import ModuleType
 from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
+from mhub.admin.resources import (
+    events,
+    general,
+    history,
+    live,
+    mqtt,
+    plugins,
+    session,
+    stats,
+)
 
-MODULES: Final = ()
+MODULES: Final[tuple[ModuleType, ...]] = (
+    general,
+    plugins,
+    session,
+    stats,
+    history,
+    live,
+    events,
+    mqtt,
+)
 """In the order in which docs/admin-api.md has them."""
 
 ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(
