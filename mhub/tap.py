@@ -34,6 +34,7 @@ from mhub.admin import first_user
 from mhub.admin.app import AdminApp
 from mhub.admin.gate import Gate
 from mhub.admin.logins import Logins
+from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.plugins import Plugins
 from mhub.admin.resources import ENDPOINTS
 from mhub.admin.service import AdminListenError, AdminService
@@ -43,7 +44,7 @@ from mhub.auth.wiring import make_admin_chain, make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
-from mhub.config.admin import AdminSettings
+from mhub.config.admin import LISTENER, AdminSettings
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.events import Events
@@ -62,6 +63,8 @@ from mhub.net.tls import TlsContexts, TlsError
 from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
 from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
+from mhub.operations.questions import respond
+from mhub.presence.service import PresenceService
 from mhub.process import descriptors, threads
 from mhub.process.reload import reread
 from mhub.process.signals import Signals
@@ -182,10 +185,14 @@ class Broker(MultiService):
                 time.monotonic,
                 time.time,
                 self.settle,
+                self.hub.events,
             ),
         )
         self._push: Push | None = None
         self._measure(settings)
+        if self.cluster is not None:
+            self.cluster.serve(lambda name, given: respond(self.operations, name, given))
+        self.presence = self._make_presence(settings)
         self.admin: AdminService | None = None
         self._make_admin(settings)
         if settings.control.path:
@@ -228,6 +235,15 @@ class Broker(MultiService):
         )
         endpoints = (*ENDPOINTS, *self._plugins.endpoints())
         self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
+        self.admin_app.mqtt = Gateway(
+            self.hub,
+            lambda: self._limits_of(LISTENER),
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            lambda: deferLater(self._reactor, 0.0),
+        )
         if settings.admin is not None and admin.enabled:
             tls = TlsContexts(admin.tls, ("http/1.1",)) if admin.tls is not None else None
             static = StaticFiles(sockets=self._web_sockets)
@@ -247,6 +263,22 @@ class Broker(MultiService):
         for timer in timers:
             timer.clock = reactor
             timer.setServiceParent(self)
+
+    def _make_presence(self, settings: Settings) -> PresenceService | None:
+        if not settings.presence.enabled:
+            return None
+        made = PresenceService(
+            settings.presence,
+            self.hub,
+            self.cluster,
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            settings.cluster.suspect_s if settings.cluster is not None else 0.0,
+        )
+        made.setServiceParent(self)
+        return made
 
     def _web_sockets(self, host: str) -> list[str]:
         """Where a page that came from this host finds MQTT."""
@@ -377,6 +409,8 @@ class Broker(MultiService):
         if self.chain is not None:
             self.chain.start()
         self.net.open()
+        if self.presence is not None:
+            self.presence.open()
         await self._open_admin()
 
     async def _open_admin(self) -> None:

@@ -73,6 +73,7 @@ class EventLog:
             events.SOURCE_RECOVERED: (LogLevel.info, _source_recovered),
             events.PUSH_FAILED: (LogLevel.error, _push_failed),
             events.PUSH_RECOVERED: (LogLevel.info, _push_recovered),
+            events.ADMIN: (LogLevel.info, _admin),
         }
 
     def emit(self, event: Event) -> None:
@@ -284,3 +285,14 @@ def _push_failed(event: Event) -> str:
 
 def _push_recovered(event: Event) -> str:
     return f"the numbers are sent to {event.cause} again"
+
+
+def _admin(event: Event) -> str:
+    text = f" {_printable(event.text)}" if event.text else ""
+    why = f"; reason given: {_quoted(event.why)}" if event.why else ""
+    return f"{_quoted(event.by)}: {event.cause}{text}: {event.outcome}{why}"
+
+
+def _printable(text: str) -> str:
+    """On one line, whatever names are in it."""
+    return "".join(char if char.isprintable() else "?" for char in _brief(text))

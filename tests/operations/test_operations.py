@@ -8,10 +8,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.core.events import KICKED
 from mhub.operations import clients
-from mhub.operations.clients import LONGEST_MATCH, MOST, PORTION
 from mhub.operations.contract import BadArgument, ClientPage, NotThere, OperationError
+from mhub.operations.cursors import MOST
 from mhub.operations.operations import Operations
 from mhub.operations.slices import SLICE_S
+from mhub.operations.walk import LONGEST_MATCH, PORTION
 from tests.core.world import World
 from tests.helpers import packets as p
 from tests.helpers.properties import Prop

@@ -12,6 +12,7 @@ from mhub.admin.resources import (
     general,
     history,
     live,
+    mqtt,
     plugins,
     session,
     stats,
@@ -25,6 +26,7 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     history,
     live,
     events,
+    mqtt,
 )
 """In the order in which docs/admin-api.md has them."""
 
