@@ -32,6 +32,7 @@ from mhub.core.limits import Limits
 
 if TYPE_CHECKING:
     from mhub.config.admin import AdminSettings
+    from mhub.config.influx import InfluxSettings
 
 TRANSPORTS = ("tcp", "tls", "ws", "wss", "unix")
 INTERNET = ("tcp", "tls", "ws", "wss")
@@ -456,4 +457,5 @@ class Settings:
     control: ControlSettings = field(default_factory=ControlSettings)
     access: AccessSettings | None = None
     admin: "AdminSettings | None" = None
+    influx: "InfluxSettings | None" = None
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant
