@@ -98,7 +98,7 @@ class Gate:
         """Raises NotLoggedIn for credentials that are wrong."""
         if is_local:
             return local()
-        scheme, _, rest = (request.getHeader(b"authorization") or "").strip().partition(" ")
+        scheme, _, rest = (request.getHeader("authorization") or "").strip().partition(" ")
         if scheme:
             if scheme.lower() == "bearer":
                 return self._token(rest.strip(), address)
