@@ -58,8 +58,11 @@ from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsContexts, TlsError
-from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
+from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
+from mhub.operations.questions import respond
+from mhub.presence.service import PresenceService
 from mhub.process import descriptors, threads
 from mhub.process.reload import reread
 from mhub.process.signals import Signals
@@ -180,8 +183,15 @@ class Broker(MultiService):
                 time.monotonic,
                 time.time,
                 self.settle,
+                self.hub.events,
             ),
         )
+        ticks = TimerService(TICK_S, self.operations.monitor.tick)
+        ticks.clock = reactor
+        ticks.setServiceParent(self)
+        if self.cluster is not None:
+            self.cluster.serve(lambda name, given: respond(self.operations, name, given))
+        self.presence = self._make_presence(settings)
         self.admin: AdminService | None = None
         self._make_admin(settings)
         if settings.control.path:
@@ -238,6 +248,22 @@ class Broker(MultiService):
             static = StaticFiles(sockets=self._web_sockets)
             self.admin = AdminService(self.admin_app, admin, static, tls, self._reactor)
             self.admin.setServiceParent(self)
+
+    def _make_presence(self, settings: Settings) -> PresenceService | None:
+        if not settings.presence.enabled:
+            return None
+        made = PresenceService(
+            settings.presence,
+            self.hub,
+            self.cluster,
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            settings.cluster.suspect_s if settings.cluster is not None else 0.0,
+        )
+        made.setServiceParent(self)
+        return made
 
     def _web_sockets(self, host: str) -> list[str]:
         """Where a page that came from this host finds MQTT."""
@@ -368,6 +394,8 @@ class Broker(MultiService):
         if self.chain is not None:
             self.chain.start()
         self.net.open()
+        if self.presence is not None:
+            self.presence.open()
         await self._open_admin()
 
     async def _open_admin(self) -> None:
@@ -426,6 +454,7 @@ class Broker(MultiService):
         self._stopping = True
         self._plugins.stop()
         self.access.stop()
+        self.operations.monitor.stop()
         await super().stopService()
         if self.chain is not None:
             await self.chain.stop(self._reactor, self._settings.net.shutdown_timeout_s)
@@ -452,6 +481,9 @@ class Broker(MultiService):
 
     def authenticators(self) -> list[AuthenticatorStatus]:
         return self.chain.status() if self.chain is not None else []
+
+    def pushes(self) -> list[PushStatus]:
+        return []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:

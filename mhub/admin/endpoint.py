@@ -100,6 +100,7 @@ class Call:
         self.status = 0  # set by the function, where it is not 200
         self.media_type = ""  # of a raw body
         self.accept = ""  # what the caller takes
+        self.answer_type = ""  # set by the function: the media type of bytes, where there are more
         self.last_event_id = ""  # of a stream that goes on
         self.headers: dict[str, str] = {}  # of the answer, besides those that all have
         self.mqtt: Gateway | None = None  # MQTT over HTTP

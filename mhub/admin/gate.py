@@ -17,6 +17,7 @@ from mhub.admin.caller import BASIC, SESSION, TOKEN, Caller, Rights, local, may,
 from mhub.admin.endpoint import Endpoint
 from mhub.admin.logins import Logins, NotLoggedIn, Session
 from mhub.admin.plugins import Plugins
+from mhub.auth.addresses import host_of
 from mhub.config.admin import LISTENER, AdminSettings
 from mhub.core.principal import Identity, Principal
 from mhub.operations.contract import BadArgument, Forbidden, LimitReached
@@ -83,12 +84,13 @@ class Gate:
         if not rate:
             return
         now = self._clock()
-        full_at = max(self._full_at.pop(address, 0.0), now)
+        host = host_of(address)
+        full_at = max(self._full_at.pop(host, 0.0), now)
         if full_at - now > BURST_S:
-            self._full_at[address] = full_at
+            self._full_at[host] = full_at
             self.limited += 1
             raise LimitReached("too many requests from this address (admin.max_requests_per_s)")
-        self._full_at[address] = full_at + 1.0 / rate
+        self._full_at[host] = full_at + 1.0 / rate
         while len(self._full_at) > MOST_ADDRESSES:
             del self._full_at[next(iter(self._full_at))]
 

@@ -6,6 +6,7 @@ of a file.
 """
 
 import gzip
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -97,11 +98,10 @@ class StaticFiles:
         return data
 
 
+_HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+
 def _host(request: Any) -> str:
     """The name by which the page was asked for; "" if it is none."""
-    text = request.getHeader("host") or ""
-    host = text[: text.index("]") + 1] if text.startswith("[") and "]" in text else text
-    if not host.startswith("["):
-        host = host.partition(":")[0]
-    plain = host.strip("[]").replace(":", "").replace("-", "").replace(".", "")
-    return host if plain.isascii() and plain.isalnum() else ""
+    found = _HOST.fullmatch(request.getHeader("host") or "")
+    return found[1] if found is not None else ""
