@@ -130,7 +130,7 @@ class PublishTests(HttpCase):
         there = mosquitto.Subscriber(self, 4, *who, "-t", "plant/#", "-q", "2", "-F", "%t %q %C %p")
         status, done = self.publish("plant/1", "text", qos=1, content_type="text/plain")
         self.assertEqual((200, 0, "success"), (status, done["reason_code"], done["reason"]))
-        self.call("POST", "/mqtt/publish", {"topic": "plant/2", "payload_base64": "/wA=", "qos": 2})
+        self.call("POST", "/mqtt/publish", {"topic": "plant/2", "payload_base64": "AQI=", "qos": 2})
         status, _, data = self.call(
             "POST",
             "/mqtt/publish/raw?topic=plant%2F3&qos=1&retain=true",
