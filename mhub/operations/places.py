@@ -12,7 +12,7 @@ from mhub.core.limits import NEVER
 from mhub.core.peer import Peer
 from mhub.core.session import Session
 from mhub.core.table import CLIENT
-from mhub.operations.contract import Held, Presence
+from mhub.operations.cluster_results import Held, Presence
 from mhub.wire.packets import VERSION_NAMES
 
 
