@@ -91,19 +91,17 @@ class Nodes:
         self, name: str, client_id: str, arguments: dict[str, Any], within_s: float
     ) -> Any:
         """Have an operation done where the session of a client is."""
-        asked = ""
+        node = await self._node_of(client_id)
         for _ in range(MOVES):
-            node = await self._node_of(client_id)
-            if node == asked:
-                break
-            asked = node
             try:
                 found = await self.ask(node, name, {"client_id": client_id, **arguments}, within_s)
-            except NotThere as error:
-                gone = error  # unless it has moved meanwhile
-                continue
-            return replace(found, node=node) if hasattr(found, "node") else found
-        raise gone
+            except NotThere:
+                asked, node = node, await self._node_of(client_id)
+                if node == asked:
+                    raise
+            else:
+                return replace(found, node=node) if hasattr(found, "node") else found
+        raise Unavailable("the client goes from node to node; try again")
 
     async def _node_of(self, client_id: str) -> str:
         """The node that has the session of a client.  Raises NotThere and Unavailable."""
