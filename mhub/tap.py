@@ -29,12 +29,13 @@ from twisted.python.failure import Failure
 from mhub import __version__, build
 from mhub.access.access import Access
 from mhub.access.policy import PolicyError
-from mhub.access.resources import RESOURCES
 from mhub.access.service import AccessService, only_registry
 from mhub.admin import first_user
 from mhub.admin.app import AdminApp
 from mhub.admin.gate import Gate
 from mhub.admin.logins import Logins
+from mhub.admin.mqtt.gateway import Gateway
+from mhub.admin.plugins import Plugins
 from mhub.admin.resources import ENDPOINTS
 from mhub.admin.service import AdminListenError, AdminService
 from mhub.admin.static import StaticFiles
@@ -43,7 +44,7 @@ from mhub.auth.wiring import make_admin_chain, make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, load, parse
-from mhub.config.admin import AdminSettings
+from mhub.config.admin import LISTENER, AdminSettings
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.events import Events
@@ -57,7 +58,8 @@ from mhub.log.events import EventLog
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsContexts, TlsError
-from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
+from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
 from mhub.operations.questions import respond
 from mhub.presence.service import PresenceService
@@ -181,8 +183,12 @@ class Broker(MultiService):
                 time.monotonic,
                 time.time,
                 self.settle,
+                self.hub.events,
             ),
         )
+        ticks = TimerService(TICK_S, self.operations.monitor.tick)
+        ticks.clock = reactor
+        ticks.setServiceParent(self)
         if self.cluster is not None:
             self.cluster.serve(lambda name, given: respond(self.operations, name, given))
         self.presence = self._make_presence(settings)
@@ -215,6 +221,8 @@ class Broker(MultiService):
         admin = settings.admin if settings.admin is not None else AdminSettings()
         access = self.operations.access
         assert access is not None
+        self._plugins = Plugins()
+        self.access.plugins = tuple(each.name for each in self._plugins.all)
         self._logins = Logins(self.hub, admin, time.monotonic, time.time)
         gate = Gate(
             self._logins,
@@ -222,9 +230,19 @@ class Broker(MultiService):
             lambda text: None,
             admin,
             time.monotonic,
-            lambda: (*RESOURCES, *self.access.plugins),
+            self._plugins,
         )
-        self.admin_app = AdminApp(self.operations, gate, self._reactor, ENDPOINTS)
+        endpoints = (*ENDPOINTS, *self._plugins.endpoints())
+        self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
+        self.admin_app.mqtt = Gateway(
+            self.hub,
+            lambda: self._limits_of(LISTENER),
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            lambda: deferLater(self._reactor, 0.0),
+        )
         if settings.admin is not None and admin.enabled:
             tls = TlsContexts(admin.tls, ("http/1.1",)) if admin.tls is not None else None
             static = StaticFiles(sockets=self._web_sockets)
@@ -384,6 +402,7 @@ class Broker(MultiService):
         self._logins.chain = make_admin_chain(
             self.chain, self.hub, self.passwords, self._reactor, time.monotonic
         )
+        self._plugins.start(self.operations)
         access = self.operations.access
         if self.admin is None or access is None:
             return
@@ -433,7 +452,9 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
+        self._plugins.stop()
         self.access.stop()
+        self.operations.monitor.stop()
         await super().stopService()
         if self.chain is not None:
             await self.chain.stop(self._reactor, self._settings.net.shutdown_timeout_s)
@@ -460,6 +481,9 @@ class Broker(MultiService):
 
     def authenticators(self) -> list[AuthenticatorStatus]:
         return self.chain.status() if self.chain is not None else []
+
+    def pushes(self) -> list[PushStatus]:
+        return []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:

@@ -4,7 +4,7 @@ join()   once the store is open: listen for peers, look for them, and be complet
 enter()  the same for a node that another one takes over from: it only calls others
 leave()  hand over what is here and go, while others go on
 ask()    a question to another node; serve() says who answers those of others
-status   what `mhub cluster` shows
+status   what `mhub ctl cluster` shows
 """
 
 import random

@@ -87,7 +87,7 @@ TOP: Final[dict[str, Key[Any]]] = {
     ),
     "control": Key(
         Table(keys_of(ControlSettings)),
-        "A Unix socket for `mhub status`, `mhub cluster` and other tools on this machine.",
+        "A Unix socket for `mhub ctl status`, `mhub ctl cluster` and other tools on this machine.",
     ),
 }
 

@@ -44,6 +44,7 @@ STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason,
 STORE_RECOVERED: Final = "store_recovered"
 SOURCE_FAILED: Final = "source_failed"  # an authenticator cannot tell; `cause`: its name
 SOURCE_RECOVERED: Final = "source_recovered"
+ADMIN: Final = "admin"  # somebody administers the broker: `by`, `cause`: what, `why`, `outcome`
 
 KINDS: Final = (
     CONNECTED,
@@ -67,7 +68,13 @@ KINDS: Final = (
     STORE_RECOVERED,
     SOURCE_FAILED,
     SOURCE_RECOVERED,
+    ADMIN,
 )
+
+# What became of what an administrator wanted
+DONE: Final = "done"
+REFUSED_TO: Final = "refused"  # `text` has the reason
+FAILED: Final = "failed"
 
 # Who ended a connection
 CLIENT: Final = "client"  # it sent DISCONNECT
@@ -184,10 +191,12 @@ class Event:
         self.reason = 0  # an MQTT reason code
         self.text = ""  # for people
         self.cause = ""  # for programs; see the kinds
-        self.by = ""  # who ended a connection
+        self.by = ""  # who ended a connection; the name of an administrator
         self.topic = ""  # topic, filter or client id that was denied
         self.rule = ""  # the id of the rule by which it was; of those that follow, as of the first
         self.node = ""  # another node of the cluster
+        self.why = ""  # what an administrator gave as the reason
+        self.outcome = ""  # of what an administrator wanted: DONE, REFUSED_TO or FAILED
         self.count = 1
         self.is_first = True  # False: more of a burst that was told of before
         self.duration_s = 0.0  # how long it has been so
@@ -335,6 +344,18 @@ class Events:
         event.principal = Principal(address, listener)
         event.text = text
         event.cause = cause
+        self.emit(event)
+
+    # Administrators
+
+    def admin(self, by: str, what: str, text: str, why: str, outcome: str) -> None:
+        """`what` is for programs, as `users.add`; `text` tells of what, and never a secret."""
+        event = Event(ADMIN)
+        event.by = by
+        event.cause = what
+        event.text = text
+        event.why = why
+        event.outcome = outcome
         self.emit(event)
 
     # The guard

@@ -192,7 +192,9 @@ class Hub:
         self.version = settings.version
         self.started_at = now
         self.metrics = Metrics(self, now)
-        self.sys = SysTopics(settings.sys_interval_s, now, self.metrics.sample, self.publish_local)
+        self.sys = SysTopics(
+            settings.sys_interval_s, now, self.metrics.snapshot, self.publish_local
+        )
         self.sweep_at = now + SWEEP_S
 
     # The turn
@@ -304,6 +306,7 @@ class Hub:
         self._watch(now)
         self.traffic.tick(now)
         self.events.tick(now)
+        self.metrics.tick(now)
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S

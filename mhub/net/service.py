@@ -158,7 +158,11 @@ class NetService(Service):
         """Those that are open."""
         return [
             ListenerStatus(
-                listener.name, listener.address, bound.connections, bound.max_connections
+                listener.name,
+                listener.address,
+                bound.connections,
+                bound.max_connections,
+                bound.accepted,
             )
             for listener, bound in self._opened
         ]

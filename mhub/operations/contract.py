@@ -52,6 +52,7 @@ class ListenerStatus:
     address: str
     connections: int
     max_connections: int  # 0: any number
+    accepted: int = 0  # since the start
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class MessageNumbers:
     received: int
     sent: int
     dropped: int
-    received_per_s: float | None  # over the last minute or so; None: it is not measured
+    received_per_s: float | None  # over the last minute or so; None: it has just started
     sent_per_s: float | None
     bytes_received_per_s: float | None
     bytes_sent_per_s: float | None
@@ -95,6 +96,18 @@ class AuthenticatorStatus:
     refused: int
     passed_on: int  # to the next one: it did not know them
     errors: int  # it could not tell
+
+
+@dataclass(frozen=True)
+class PushStatus:
+    """A server that the broker sends its numbers to."""
+
+    name: str
+    state: str  # "ok", or "failing: " and why
+    sent: int  # points
+    failures: int  # requests that did not work
+    dropped: int  # points that it never got
+    waiting: int  # points that it has not got yet
 
 
 @dataclass(frozen=True)
@@ -443,6 +456,8 @@ Respond = Callable[[str, Mapping[str, object]], Awaitable[bytes]]
 class Cluster(Protocol):
     """What a node can do about its cluster."""
 
+    is_ready: bool  # it has joined
+
     def nodes(self) -> Mapping[str, str]:
         """All others that are known, and their states."""
 
@@ -477,6 +492,8 @@ class Surroundings(Protocol):
     def listeners(self) -> list[ListenerStatus]: ...
 
     def authenticators(self) -> list[AuthenticatorStatus]: ...
+
+    def pushes(self) -> list[PushStatus]: ...
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         """What the store has, of one moment, as Store.pages(); None: there is no store."""

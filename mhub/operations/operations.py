@@ -18,6 +18,8 @@ from mhub.core.records import Batch
 from mhub.core.scan import CLIENT_SORTS
 from mhub.core.session import Session
 from mhub.operations import clients, cursors, loss, places, retained, subscriptions, topics
+from mhub.operations.activity import MOST as MOST_EVENTS
+from mhub.operations.activity import DenialList, EventFilter, EventPage
 from mhub.operations.clients import Moment, Wanted
 from mhub.operations.cluster_results import ClusterState, Held, HeldPage, NodeReport, PresencePage
 from mhub.operations.contract import (
@@ -51,9 +53,15 @@ from mhub.operations.contract import (
     Unsubscribed,
 )
 from mhub.operations.cursors import MOST
+from mhub.operations.history import History
+from mhub.operations.live import LiveWatch
+from mhub.operations.monitor import Monitor
+from mhub.operations.numbers import Numbers
+from mhub.operations.readiness import Health, Readiness
 from mhub.operations.retained import PREVIEW
 from mhub.operations.slices import Slices
 from mhub.operations.snapshot import hub_pages
+from mhub.operations.stats import Stats
 from mhub.store.contract import StoreError
 from mhub.store.jsonl import HEADER, records, to_line
 from mhub.wire.errors import ProtocolFault
@@ -113,6 +121,7 @@ class Operations:
         clock: Callable[[], float],
         pause: Callable[[], Awaitable[object]],
         access: Access | None = None,
+        unix_time: Callable[[], float] = time.time,
     ) -> None:
         """`clock` is the hub's; pause() is as for Slices."""
         self.access = access  # users, roles, rules, bans
@@ -126,6 +135,7 @@ class Operations:
         from mhub.operations.everywhere import Everywhere
 
         self.everywhere = Everywhere(self, hub, surroundings, self._slices)
+        self.monitor = Monitor(hub, surroundings, clock, unix_time, pause)
 
     # The broker
 
@@ -188,9 +198,61 @@ class Operations:
         )
 
     def _per_s(self, name: str) -> float | None:
-        """The shortest of the averages that `$SYS` has; none, if that is off."""
+        """The shortest of the moving averages; none in the first seconds."""
         loads = self._hub.metrics.loads.get(name)
         return round(loads[0].per_minute / 60, 3) if loads else None
+
+    # Numbers, and what happens
+
+    def numbers(self) -> Numbers:
+        """All of this moment, for those who show them in a form of their own."""
+        return self.monitor.numbers()
+
+    def slices(self) -> Callable[[], Awaitable[None]]:
+        """For long work of a caller: what it calls between two pieces."""
+        return Slices(self._clock, self._pause).pause_if_due
+
+    def stats(self) -> Stats:
+        return self.monitor.stats()
+
+    async def history(self, names: tuple[str, ...] = (), span: str = "1h") -> History:
+        """Series of the last hour, day or week (`1h`, `1d`, `7d`); without names, all of them."""
+        return await self.monitor.history(names, span)
+
+    def live(self) -> LiveWatch:
+        """The numbers of each second, until it is closed.  Raises LimitReached."""
+        return self.monitor.live()
+
+    def events(
+        self,
+        after: int = 0,
+        kinds: tuple[str, ...] = (),
+        client_id: str = "",
+        user: str = "",
+        address: str = "",
+        listener: str = "",
+        node: str = "",
+        limit: int = 100,
+    ) -> EventPage:
+        """Events behind the sequence number `after`, oldest first; without it the last ones.
+
+        `client_id` is a pattern with * and ?, `address` what an address begins with.
+        """
+        if not 1 <= limit <= MOST_EVENTS:
+            raise BadArgument(f"limit: expected from 1 to {MOST_EVENTS}")
+        wanted = EventFilter(kinds, client_id, user, address, listener, node)
+        return self.monitor.events(after, wanted, limit)
+
+    def denials(self, limit: int = 100) -> DenialList:
+        """What was denied lately: by client, user, action, topic and rule, the last one first."""
+        return self.monitor.denials(limit)
+
+    def ready(self) -> Readiness:
+        """Whether a load balancer should send clients here."""
+        return self.monitor.ready()
+
+    def health(self) -> Health:
+        return self.monitor.health()
 
     # Clients
 
@@ -237,7 +299,7 @@ class Operations:
         was_connected = session.is_connected()
         if not was_connected and not delete_session:
             raise OperationError(
-                "it is not connected; `mhub kick --delete-session` deletes its session"
+                "it is not connected; `mhub ctl kick --delete-session` deletes its session"
             )
         self._hub.now = self._clock()
         self._hub.kick(session, delete_session)
@@ -487,7 +549,7 @@ class Operations:
     def cluster_forget(self, node: str) -> Mapping[str, object]:
         result = self._cluster().forget(node)
         if result is None:
-            raise NotThere(f'there is no node "{node}"; `mhub cluster status` lists them')
+            raise NotThere(f'there is no node "{node}"; `mhub ctl cluster status` lists them')
         return result
 
     def _cluster(self) -> Cluster:

@@ -54,12 +54,6 @@ def place_of(hub: Hub, client_id: str) -> Place | None:
     return found
 
 
-def node_name(hub: Hub, place: Place) -> str:
-    if place.peer is not None:
-        return place.peer.name
-    return hub.peers.node if hub.peers is not None else ""
-
-
 def own_presence(hub: Hub, session: Session, clock_offset_s: float) -> Presence:
     """Of a session that is here; `clock_offset_s` makes the hub's clock the time of day."""
     connection = session.connection

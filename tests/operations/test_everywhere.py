@@ -205,7 +205,8 @@ class ListTests(EverywhereCase):
         self.assertEqual(totals.total.sessions.connected, 3)
         self.assertEqual(totals.total.messages.received, 3)
         self.assertEqual(totals.total.queues.retained, 3)  # each node has all of them
-        self.assertIsNone(totals.total.messages.received_per_s)
+        rates = [each.status.messages.received_per_s or 0.0 for each in totals.nodes]
+        self.assertEqual(totals.total.messages.received_per_s, round(sum(rates), 3))
 
 
 class ClientTests(EverywhereCase):
