@@ -68,15 +68,18 @@ class LinkTls:
         self._files = files
         self._context = _context(files)
 
-    def reload(self, node: str) -> None:
-        """Read all files again, for the links to come; on `TlsError` the old ones stay."""
-        files = self._files
+    def read(self, files: TlsFiles, node: str) -> "Callable[[], None]":
+        """Read all files; what puts them in force, for the links to come.  Raises TlsError."""
         context = _context(files)
         # Before the start the configuration is checked for this.
         fault = fault_for(_read(files.certificate, x509.load_pem_x509_certificates)[0], node)
         if fault is not None:
             why = f": {fault}" if fault else ""
             raise TlsError(f"{files.certificate}: is not for a node named {node!r}{why}")
+        return lambda: self._take(files, context)
+
+    def _take(self, files: TlsFiles, context: SSL.Context) -> None:
+        self._files = files
         self._context = context
 
     def clientConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:

@@ -55,7 +55,12 @@ def _show(value: object, key: Key[Any]) -> object:
 
 def _listener(listener: ListenerSettings) -> Shown:
     """With the limits that its clients have, be they its own or those of `[limits]`."""
-    return _table(listener) | _of_keys(listener.limits, LIMIT_KEYS)
+    return _table(listener) | listener_limits(listener)
+
+
+def listener_limits(listener: ListenerSettings) -> Shown:
+    """What its clients may do."""
+    return _of_keys(listener.limits, LIMIT_KEYS)
 
 
 def _source(source: SourceSettings) -> Shown:

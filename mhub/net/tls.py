@@ -6,6 +6,7 @@ the old one, so a file that is broken or half written leaves everything as it wa
 keeps the set it began with.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -79,6 +80,16 @@ class TlsContexts:
         self._current = _ContextSet(settings, self._alpn)
         self._settings = settings
 
+    def take_from(self, other: "TlsContexts") -> None:
+        """What another one has read, for the connections to come."""
+        self._settings = other._settings
+        self._current = other._current
+
+    @property
+    def expires_at(self) -> float:
+        """When the first of the certificates expires, in seconds of the Unix epoch."""
+        return self._current.expires_at
+
     def serverConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:
         return SSL.Connection(self._current.default, None)
 
@@ -126,6 +137,7 @@ class _ContextSet:
                     self._below[name[2:]] = context
                 else:
                     self._exact[name] = context
+        self.expires_at = recipe.expires_at
         if settings.sni:
             self.default.set_tlsext_servername_callback(self._choose)
 
@@ -175,6 +187,7 @@ class _Recipe:
         self._known: list[x509.Certificate] = []  # what may be needed to complete a chain
         self._authorities: list[x509.Certificate] = []
         self._revoked: list[x509.CertificateRevocationList] = []
+        self.expires_at = math.inf  # of what was made so far
         if settings.ca:
             self._known = _read(settings.ca, "certificates", x509.load_pem_x509_certificates)
         if settings.client_certificate != "none":
@@ -191,6 +204,7 @@ class _Recipe:
         self._set_protocol(context)
         self._set_verification(context)
         chain = _read(certificate, "certificates", x509.load_pem_x509_certificates)
+        self.expires_at = min(self.expires_at, chain[0].not_valid_after_utc.timestamp())
         private = _read_key(key)
         if _public(private.public_key()) != _public(chain[0].public_key()):
             raise TlsError(f"{key}: not the key of the first certificate in {certificate}")

@@ -31,6 +31,7 @@ from mhub.operations.contract import (
 )
 from mhub.operations.slices import Slices
 from mhub.operations.snapshot import hub_pages
+from mhub.operations.steer import SteeringOperations
 from mhub.store.contract import StoreError
 from mhub.store.jsonl import HEADER, records, to_line
 
@@ -38,7 +39,7 @@ PORTION: Final = 25
 """Lines of an export that are made between two looks at the clock."""
 
 
-class Operations:
+class Operations(SteeringOperations):
     def __init__(
         self,
         hub: Hub,
