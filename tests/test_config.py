@@ -1295,7 +1295,7 @@ class AuthTests(ConfigCase):
         )
         self.assertProblem(
             '[[auth]]\ntype = "registry"\nlisteners = ["mqtt"]',
-            '3: auth[0].listeners[0]: there is no listener "mqtt"; there are: tcp-1883',
+            '3: auth[0].listeners[0]: there is no listener "mqtt"; there are: tcp-1883, admin',
         )
         self.assertProblem(
             '[auth.scram]\nusers_file = "x"',

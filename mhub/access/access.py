@@ -14,6 +14,7 @@ What is refused is an OperationError whose text names the entry.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
+from mhub.access import admin
 from mhub.access.bans import Bans
 from mhub.access.directory import Directory
 from mhub.access.entries import (
@@ -28,8 +29,10 @@ from mhub.access.entries import (
 )
 from mhub.access.explain import explain
 from mhub.access.index import Index
+from mhub.access.resources import check_resource
 from mhub.access.results import Explained, InForce
 from mhub.access.roles import Roles
+from mhub.access.rows import ADMIN_ACTIONS
 from mhub.access.rules import Rules
 from mhub.access.table import Table, checked
 from mhub.access.users import Secrets, Users
@@ -43,6 +46,8 @@ class Rights(Protocol):
 
     directory: Directory
     index: Index | None  # None: access control is off
+    rules: Index  # that one; also where it is off, to decide about the admin side
+    plugins: tuple[str, ...]  # names of admin plugins that there are
     policy: str  # where the rules are
     problem: str  # why they are not what is written there
 
@@ -80,6 +85,14 @@ class Access:
         rights = self._rights
         return AccessStatus(rights.policy, len(index.rows), index.revision, rights.problem)
 
+    def may_admin(self, principal: Principal, verb: str, resource: str) -> bool:
+        """Whether somebody may "read" or "write" a resource (`mhub.access.resources`)."""
+        return admin.may_admin(self._rights.rules, principal, verb, resource)
+
+    def permissions(self, principal: Principal) -> dict[str, list[str]]:
+        """The resources that somebody may read, and write."""
+        return admin.permissions(self._rights.rules, principal, self._rights.plugins)
+
     def explain(
         self,
         action: str,
@@ -98,8 +111,10 @@ class Access:
 
         `client` alone is one of this broker's; with a user, or `anonymous`, it is just a client id.
         Roles, tenant, attributes and the common name of a certificate are added to what it has.
+        `admin:read` and `admin:write` are decided also where access control is off.
         """
-        index = self._rights.index
+        is_admin = action in ADMIN_ACTIONS
+        index = self._rights.rules if is_admin else self._rights.index
         if index is None:
             raise OperationError(
                 "access control is off, all clients may do everything: [access] in the"
@@ -114,6 +129,8 @@ class Access:
             principal = self._rights.principal(client)
         else:
             raise BadArgument("expected a user, a client, or anonymous")
+        if is_admin:
+            checked(check_resource, topic)
         principal = _supposed(principal, roles, tenant, attributes or {}, common_name)
         try:
             found = explain(index, principal, action, topic, qos, retain)

@@ -114,7 +114,9 @@ def subjects_of(who: Principal) -> list[str]:
 
 
 def does(action: str, actions: str) -> bool:
-    return actions == "*" or action in actions.split("|")
+    if actions == "*":
+        return action in rows.MQTT_ACTIONS
+    return action in actions.split("|")
 
 
 def topic_matches(topic: str, pattern: str, who: Principal) -> bool:

@@ -23,7 +23,8 @@ from mhub.access.calls import CALLS, perform
 from mhub.access.directory import Directory
 from mhub.access.index import Index
 from mhub.access.policy import PolicyError
-from mhub.access.service import PolicyFile, revision_of, seed
+from mhub.access.seeding import seed
+from mhub.access.service import PolicyFile, revision_of
 from mhub.auth import hashes
 from mhub.auth.users import make_verifier
 from mhub.auth.wiring import costs_of
@@ -117,8 +118,8 @@ class OfflineHub:
         self.hub.keep_in(self, Journal(offset_s, store.queue_window, store.max_pending_bytes))
         restore(self.hub, registry_of(contents), lambda _: self._settings.limits)
         wanted = self._settings.access
-        if wanted is not None and wanted.enabled and wanted.policy == REGISTRY:
-            seed(self.hub.registry)
+        if wanted is None or wanted.policy == REGISTRY:
+            seed(self.hub.registry, time.monotonic())
         self.access = Access(
             self.hub.registry,
             OfflineRights(self._settings, self.hub.registry),
@@ -168,18 +169,19 @@ class OfflineRights:
         self.index: Index | None = None
         self.policy = wanted.policy if wanted is not None else ""
         self.problem = ""
-        if wanted is None or not wanted.enabled:
-            return
-        file = PolicyFile(wanted.policy)
+        file = PolicyFile(wanted.policy if wanted is not None else REGISTRY)
         file.load()
         rows = self.directory
         if file.path:
             rows = Directory(registry, lambda text: None, with_rules=False)
             self.directory.extra = list(file.rows.values())
-        self.index = Index()
-        self.index.strict = wanted.subscribe == "strict"
-        self.index.apply([*rows.rows(), *file.rows.values()], [])
-        self.index.revision = revision_of(registry, file)
+        self.rules = Index()
+        self.rules.apply([*rows.rows(), *file.rows.values()], [])
+        self.rules.revision = revision_of(registry, file)
+        self.plugins: tuple[str, ...] = ()
+        if wanted is not None and wanted.enabled:
+            self.rules.strict = wanted.subscribe == "strict"
+            self.index = self.rules
 
     def principal(self, client_id: str) -> Principal:
         raise NotThere("no broker runs, so no client is known: name the user as well")

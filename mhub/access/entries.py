@@ -2,7 +2,7 @@
 
     user/NAME         {"password": "$argon2id$…", "scram": "SCRAM-SHA-256$…", "roles": ["device"],
                        "tenant": "", "attributes": {"site": "hall-1"}, "locked": false,
-                       "limits": {}, "note": "", "created_at": 0.0}
+                       "limits": {}, "note": "", "created_at": 0.0, "password_at": 0.0}
     role/NAME         {"parents": ["reader"], "limits": {}, "note": ""}
     rule/ID           {"row": ["p", "role:device", "*", "publish", "devices/%u/#", "any", "allow"],
                        "note": ""}
@@ -178,6 +178,7 @@ class User:
     limits: Mapping[str, Value] = _field(_limits, dict)
     note: str = _field(_line, "")
     created_at: float = _field(_time, 0.0)
+    password_at: float = _field(_time, 0.0)  # when somebody set it; 0: with created_at
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ A line is EFFECT, WHO, ACTION, TOPIC and any number of NAME=VALUE:
 
     WHO        user:NAME; role:NAME, a user called NAME who has this role; or anonymous
     ACTION     connect (the topic is the client id), publish, subscribe (the topic is a filter),
-               receive
+               receive, admin:read, admin:write (the topic is the resource)
     NAME       client (id), user, role (repeatable), tenant, cn (of a certificate), qos, retain
                (yes, no), or attribute.NAME
 
@@ -22,7 +22,16 @@ from typing import Final
 
 from mhub.access.index import Index
 from mhub.access.policy import PolicyError
-from mhub.access.rows import BITS_OF, CONNECT, PUBLISH, SUBSCRIBE, RowError, unquote
+from mhub.access.resources import check_resource
+from mhub.access.rows import (
+    ADMIN_ACTIONS,
+    BITS_OF,
+    CONNECT,
+    PUBLISH,
+    SUBSCRIBE,
+    RowError,
+    unquote,
+)
 from mhub.config.problems import nearest
 from mhub.core.principal import Certificate, Principal
 from mhub.wire.topics import filter_problem, split_share
@@ -99,6 +108,8 @@ def _read(line: str, place: str, lookup: Lookup) -> Expectation:
         raise ValueError(f"qos={qos}: expected 0, 1 or 2")
     if retain not in ("yes", "no"):
         raise ValueError(f"retain={retain}: expected yes or no")
+    if action in ADMIN_ACTIONS:
+        check_resource(topic)
     question = make_question(principal, action, unquote_topic(topic), int(qos), retain == "yes")
     return Expectation(place, line, effect == "allow", question)
 
@@ -166,4 +177,6 @@ def is_allowed(index: Index, question: Question) -> bool:
         return not index.publish(principal, topic, question.qos, question.retain)
     if question.action == SUBSCRIBE:
         return not index.subscribe(principal, topic, question.qos, "")
+    if question.action in ADMIN_ACTIONS:
+        return index.admin(principal, question.action, topic)
     return index.receive(principal, topic)

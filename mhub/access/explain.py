@@ -26,7 +26,7 @@ from mhub.core.principal import Principal
 from mhub.wire.topics import SHARE, filter_problem, has_wildcard, reserved, split_share
 
 MOST_NEAREST: Final = 3
-ACTIONS: Final = ("connect", "publish", "will", "subscribe", "receive")
+ACTIONS: Final = ("connect", "publish", "will", "subscribe", "receive", *rows.ADMIN_ACTIONS)
 
 
 @dataclass(frozen=True)
@@ -90,7 +90,8 @@ def explain(
     qos: int = 0,
     retain: bool = False,
 ) -> Explanation:
-    """`topic`: of subscribe a filter; of connect nothing, it is about the client id.
+    """`topic`: of subscribe a filter; of connect nothing, it is about the client id; of admin
+    actions the resource.
 
     ValueError for what could not be asked by a client.
     """

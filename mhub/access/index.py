@@ -4,6 +4,7 @@
     publish, will, receive, connect      a search along the topic's levels            (trie)
     subscribe                            strict: every topic of the filter is allowed (containment);
                                          else: some topic is, and `receive` decides at the route
+    admin                                the same search, by the resource
 
 Who is asked about
     A client has the subjects `user:NAME` (if proved), its roles, and the built-in roles that it has
@@ -418,6 +419,10 @@ class Index:
         if self.rights(principal, principal.client_id) & rows.CONNECT_BIT:
             return 0
         return reasons.NOT_AUTHORIZED
+
+    def admin(self, principal: Principal, action: str, resource: str) -> bool:
+        """Whether rules allow `admin:read` or `admin:write` on a resource."""
+        return self.rights(principal, resource) & rows.bit_of(action, 0, False) != 0
 
     def subscribe(self, principal: Principal, topic_filter: str, qos: int, share: str) -> int:
         """`share` decides nothing: a group gets what its members could get each."""

@@ -7,7 +7,8 @@ index.  What stands in the way is a PolicyError, with all that is wrong, row by 
     a chain of more than MOST_LINKS roles, of which PyCasbin would silently not see the end
     a file with a row that is refused by itself (`mhub.access.rows`)
 
-A warning hinders nobody: a row that stands twice, a role that is given and has no rules.
+A warning hinders nobody: a row that stands twice, a role that is given and has no rules, a rule
+about a resource that there is not.
 
 CSV.  A line is a row, its fields are separated by commas and stripped; empty lines and lines that
 begin with # are skipped.  No field needs quotes, as rows have none of the characters that would
@@ -20,7 +21,8 @@ from pathlib import Path
 from typing import Final
 
 from mhub.access.index import Index
-from mhub.access.rows import ALL_TENANTS, Row, RowError, parse_row
+from mhub.access.resources import unknown_resource
+from mhub.access.rows import ADMIN_BITS, ALL_TENANTS, Row, RowError, parse_row
 
 MOST_LINKS: Final = 9
 """From a user or role to a role that it has: PyCasbin goes no further (tried, on 2.8)."""
@@ -81,7 +83,16 @@ class Policy:
             for row in self.rows.values()
             if row.kind == "g" and row.role not in ruled
         ]
-        return [*self.twice, *idle]
+        return [*self.twice, *idle, *resource_warnings(self.rows.values())]
+
+
+def resource_warnings(rows: Iterable[Row]) -> list[RowError]:
+    """Rules that decide nothing, as no resource is called like this."""
+    return [
+        RowError(row.place, problem)
+        for row in rows
+        if row.mask & ADMIN_BITS and (problem := unknown_resource(row.pattern))
+    ]
 
 
 # Roles

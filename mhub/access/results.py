@@ -132,6 +132,7 @@ class RulesChanged:
     added: tuple[RuleSummary, ...]
     removed: tuple[RuleSummary, ...]
     unchanged: int  # rows that were there already
+    warnings: tuple[str, ...] = ()  # about rows that are added, and decide nothing
 
 
 @dataclass(frozen=True)

@@ -6,10 +6,12 @@
     SUBJECT    user:NAME or role:NAME, two namespaces: a user called admin is not role:admin
     TENANT     a name, or * for all of them and for clients without a tenant
     ACTION     connect, publish, subscribe, receive; several joined by |; * for all four
+               admin:read, admin:write, or both: what may be asked of the broker over HTTP
     TOPIC      an MQTT filter.  Inside of its levels may stand
                    %u  the user, if proved     %c  the client id         %t  the tenant
                    %{cn}  the common name of the client certificate      %{NAME}  an attribute
-               and %% for a percent sign.  For `connect` the topic is the client id
+               and %% for a percent sign.  For `connect` the topic is the client id, for
+               `admin:...` it is the resource (`mhub.access.resources`), without placeholders
     CONDITION  any, or terms joined by &: qos=N, qos<=N, retain=yes, retain=no
     EFFECT     allow or deny
 
@@ -24,10 +26,14 @@ holds for a value that begins with `$` where the pattern begins: like a leading 
 
 What decides, as bits
     A mask has a bit for each question that can be asked about a topic: publish by QoS and retain
-    (6), subscribe by QoS (3), receive, connect.  Action and condition of a row together are such a
-    mask. The broker decides about `receive` once for a topic, whatever messages come, and a
-    subscription has no retain flag.  So a condition that would need more is refused here, not
-    ignored.
+    (6), subscribe by QoS (3), receive, connect; and about a resource: admin:read, admin:write.
+    Action and condition of a row together are such a mask. The broker decides about `receive` once
+    for a topic, whatever messages come, and a subscription has no retain flag.  So a condition that
+    would need more is refused here, not ignored.
+
+    `*` has the bits of MQTT alone.  A rule that was written before there was an admin side, or by
+    somebody who thought of topics, must not make anybody an administrator; and a row is about
+    topics or about resources, never about both.
 
 What PyCasbin would read differently
     Its CSV reader gives `( ) [ ] , "` a meaning of its own and strips outer white space; our rows
@@ -47,19 +53,27 @@ CONNECT: Final = "connect"
 PUBLISH: Final = "publish"
 SUBSCRIBE: Final = "subscribe"
 RECEIVE: Final = "receive"
+ADMIN_READ: Final = "admin:read"
+ADMIN_WRITE: Final = "admin:write"
+MQTT_ACTIONS: Final = (CONNECT, PUBLISH, SUBSCRIBE, RECEIVE)  # what * stands for
+ADMIN_ACTIONS: Final = (ADMIN_READ, ADMIN_WRITE)
 
 # The bits of a mask
 PUBLISH_BITS: Final = 0b000_0011_1111  # 1 << (qos * 2 + retain)
 SUBSCRIBE_BITS: Final = 0b001_1100_0000  # 1 << (6 + qos)
 RECEIVE_BIT: Final = 1 << 9
 CONNECT_BIT: Final = 1 << 10
-ALL_BITS: Final = (1 << 11) - 1
+ADMIN_READ_BIT: Final = 1 << 11
+ADMIN_WRITE_BIT: Final = 1 << 12
+ADMIN_BITS: Final = ADMIN_READ_BIT | ADMIN_WRITE_BIT
 
 BITS_OF: Final[dict[str, int]] = {
     CONNECT: CONNECT_BIT,
     PUBLISH: PUBLISH_BITS,
     SUBSCRIBE: SUBSCRIBE_BITS,
     RECEIVE: RECEIVE_BIT,
+    ADMIN_READ: ADMIN_READ_BIT,
+    ADMIN_WRITE: ADMIN_WRITE_BIT,
 }
 
 # Roles that everybody has by what they are.  Nobody can be given them.
@@ -293,10 +307,14 @@ def _parse_rule(row: Row, action: str, topic: str, condition: str, effect: str) 
     row.mask = _mask(action, condition, place)
     row.pattern = topic
     row.levels = parse_pattern(topic, place)
+    if row.mask & ADMIN_BITS:
+        for level in row.levels:
+            if level.kind == HOLE:
+                raise RowError(place, f"{topic!r}: the resource of {action} has no placeholders")
 
 
 def _mask(action: str, condition: str, place: str) -> int:
-    actions: list[str] = list(BITS_OF) if action == "*" else action.split("|")
+    actions: list[str] = list(MQTT_ACTIONS) if action == "*" else action.split("|")
     held = _meets(condition, place)
     mask = 0
     for name in actions:
@@ -304,15 +322,21 @@ def _mask(action: str, condition: str, place: str) -> int:
         if bits is None:
             known = ", ".join(BITS_OF)
             raise RowError(place, f"{name!r}: an action is one of {known}, several with |, or *")
+        if mask and (name in ADMIN_ACTIONS) != (mask & ADMIN_BITS != 0):
+            raise RowError(
+                place,
+                f"{action!r}: a row is about topics or, with admin:..., about resources; use a row"
+                " for each",
+            )
         if mask & bits:
             raise RowError(place, f"{name!r} stands twice in {action!r}")
         if condition == "any":
             mask |= bits
             continue
-        if name == CONNECT or name == RECEIVE:
-            why = "the broker decides about it once for a topic, not for a message"
-            if name == CONNECT:
-                why = "it has no message"
+        if name != PUBLISH and name != SUBSCRIBE:
+            why = "it has no message"
+            if name == RECEIVE:
+                why = "the broker decides about it once for a topic, not for a message"
             raise RowError(
                 place, f"{condition!r} cannot hold for {name}: {why}; use a row for each"
             )
@@ -371,6 +395,10 @@ def bit_of(action: str, qos: int, retain: bool) -> int:
         return RECEIVE_BIT
     if action == CONNECT:
         return CONNECT_BIT
+    if action == ADMIN_READ:
+        return ADMIN_READ_BIT
+    if action == ADMIN_WRITE:
+        return ADMIN_WRITE_BIT
     raise ValueError(f"{action!r} is no action")
 
 

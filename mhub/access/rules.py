@@ -2,16 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
-from typing import Final
 
 from mhub.access.entries import ROLE, RULE, USER, EntryError, Rule, changed, write
+from mhub.access.policy import resource_warnings
 from mhub.access.results import RulePage, RulesChanged, RuleSummary
 from mhub.access.rows import Row, RowError, parse_row
+from mhub.access.seeding import ADMIN_POLICY, DEFAULT_POLICY
 from mhub.access.table import MOST, Table, page_limit
 from mhub.operations.contract import BadArgument, NotThere, OperationError
-
-DEFAULT_POLICY: Final = "setting/default-policy"
-"""There as soon as the registry has had rules: the default policy never comes again."""
 
 
 class Rules:
@@ -105,13 +103,14 @@ class Rules:
         if not values:
             return RulesChanged(registry.revision, (), (), unchanged)
         if registry.get(DEFAULT_POLICY) is None:
-            values[DEFAULT_POLICY] = "{}"
+            values[DEFAULT_POLICY] = values[ADMIN_POLICY] = "{}"
         done = await self._table.change(values, {})
         return RulesChanged(
             done.revision,
             tuple(self._table.rule_summary(key, row) for key, row in new.items()),
             tuple(rule for key, rule in before.items() if key not in new),
             unchanged,
+            tuple(str(warning) for warning in resource_warnings(new.values())),
         )
 
     def _rule(self, row_id: str) -> RuleSummary:

@@ -68,7 +68,7 @@ def questions_about(row: Row) -> Iterator[Question]:
     to be asked about every topic of a filter.
     """
     for topic in _topics(row):
-        for action in (rows.PUBLISH, rows.RECEIVE, rows.CONNECT):
+        for action in (rows.PUBLISH, rows.RECEIVE, rows.CONNECT, *rows.ADMIN_ACTIONS):
             for qos, retain in (
                 [(qos, retain) for qos in range(3) for retain in (False, True)]
                 if action == rows.PUBLISH

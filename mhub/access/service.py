@@ -6,9 +6,13 @@
 The index is given to the hub with the whole policy, before the first client comes: what a review of
 a session withdraws does not come back.  From then on a change of a row costs what that row is.
 
+There is an index with all rows also where access control is off: then it decides nothing about
+MQTT, but who may administer the broker (`may_admin`).
+
 With the rules in the registry an empty one gets the default policy, once: a mark in the registry
-says so, so that who removes it does not get it again.  With the rules in a file those of the
-registry are not in force; users and roles are.  A file with a mistake leaves everything as it was.
+says so, so that who removes it does not get it again (`mhub.access.seeding`).  With the rules in a
+file those of the registry are not in force; users and roles are.  A file with a mistake leaves
+everything as it was.
 """
 
 import os
@@ -17,13 +21,14 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final
 
+from mhub.access import admin
 from mhub.access.directory import Delta, Directory
-from mhub.access.entries import RULE, USER, EntryError, Rule, User, read, write
+from mhub.access.entries import USER, EntryError, User, read
 from mhub.access.index import Index
-from mhub.access.policy import Policy, PolicyError, default_rows, read_csv, role_errors
+from mhub.access.policy import Policy, PolicyError, read_csv, resource_warnings, role_errors
 from mhub.access.quota import Quotas, Value
 from mhub.access.rows import Row, RowError, role_subject
-from mhub.access.rules import DEFAULT_POLICY
+from mhub.access.seeding import seed
 from mhub.auth.scram import METHOD as SCRAM
 from mhub.config.access import REGISTRY, AccessSettings
 from mhub.config.auth import SourceSettings
@@ -37,9 +42,6 @@ from mhub.wire import reasons
 
 LOOK_S: Final = 1.0
 """How often the file is looked at."""
-
-OLDEST: Final = 1
-"""The version of what the default policy puts there."""
 
 LOCAL: Final = ("password", SCRAM)
 """What proves a user whose password the broker knows, in the words of Principal.method."""
@@ -71,7 +73,8 @@ class AccessService:
         self._settle = settle
         self._only_registry = only_registry
         self._wanted = settings if settings is not None and settings.enabled else None
-        self._file = PolicyFile("") if self._wanted is None else PolicyFile(self._wanted.policy)
+        # Also where it is not in force for clients: it says who may administer the broker.
+        self._file = PolicyFile(REGISTRY if settings is None else settings.policy)
         self._file.load()
         self.directory = Directory(hub.registry, self._report)
         self.directory.extra = list(self._file.rows.values())
@@ -80,7 +83,8 @@ class AccessService:
         if self._file.path:
             self._rows = Directory(hub.registry, lambda text: None, with_rules=False)
         self.index: Index | None = None
-        self._members = Index()  # that one; without rules, it knows who has which roles
+        self.rules = Index()  # that one; also where access control is off
+        self.plugins: tuple[str, ...] = ()  # names of admin plugins that there are
         self._quotas = Quotas()
         self._role_limits: dict[str, Mapping[str, Value]] = {}  # by subject
         self.policy = self._wanted.policy if self._wanted is not None else ""
@@ -91,9 +95,9 @@ class AccessService:
         """The registry is complete: from now on, rules decide."""
         hub = self._hub
         wanted = self._wanted
-        if wanted is not None and not self._file.path:
-            seed(hub.registry)
-        index = self._members
+        if not self._file.path:
+            seed(hub.registry, hub.now)
+        index = self.rules
         rows = [row for row in self._rows.rows() if row.id not in self._file.rows]
         index.apply([*rows, *self._file.rows.values()], [])
         self._rows.followers.append(self._on_change)
@@ -105,6 +109,7 @@ class AccessService:
             index.strict = wanted.subscribe == "strict"
             self.index = index
             self._warn_of_roles()
+            self._warn_of_resources(index.rows.values())
             self._log.info(
                 "access control: {count} rows from {place}, revision {revision}",
                 count=len(index.rows),
@@ -118,6 +123,19 @@ class AccessService:
         if self._file.path:
             self._look = self._reactor.callLater(LOOK_S, self._look_at_file)
 
+    # The admin side
+
+    def may_admin(self, principal: Principal, verb: str, resource: str) -> bool:
+        """Whether somebody may "read" or "write" a resource."""
+        return admin.may_admin(self.rules, principal, verb, resource)
+
+    def permissions(self, principal: Principal) -> dict[str, list[str]]:
+        """The resources that somebody may read, and write."""
+        return admin.permissions(self.rules, principal, self.plugins)
+
+    def has_administrators(self) -> bool:
+        return admin.has_administrators(self.rules)
+
     def principal(self, client_id: str) -> Principal:
         """Who a client is, connected or not.  Raises NotThere."""
         return session_of(self._hub, client_id).principal
@@ -128,12 +146,10 @@ class AccessService:
 
     # Other settings
 
-    def prepare(
-        self, settings: AccessSettings | None, only_registry: bool
-    ) -> Callable[[], None]:
+    def prepare(self, settings: AccessSettings | None, only_registry: bool) -> Callable[[], None]:
         """Read the file of new settings; what puts them in force.  Raises PolicyError."""
         wanted = settings if settings is not None and settings.enabled else None
-        file = PolicyFile("" if wanted is None else wanted.policy)
+        file = PolicyFile(REGISTRY if settings is None else settings.policy)
         file.load(self._rows.links())
         return lambda: self._take_settings(wanted, file, only_registry)
 
@@ -141,14 +157,11 @@ class AccessService:
         self, wanted: AccessSettings | None, file: "PolicyFile", only_registry: bool
     ) -> None:
         self._only_registry = only_registry
-        before = self._wanted
-        self._wanted = wanted
-        if wanted is not None and wanted == before:
+        before, self._wanted = self._wanted, wanted
+        if wanted == before and file.path == self._file.path:
             self._take_file(file)
-            return
-        if wanted is before:
-            return
-        self._take_policy(wanted, file)
+        else:
+            self._take_policy(wanted, file)
 
     def _take_policy(self, wanted: AccessSettings | None, file: "PolicyFile") -> None:
         """Rules from elsewhere, or read in another way, or none.
@@ -157,8 +170,8 @@ class AccessService:
         moment in which the rights of all sessions are to be asked for anew.
         """
         hub = self._hub
-        if wanted is not None and wanted.policy == REGISTRY:
-            seed(hub.registry)
+        if not file.path:
+            seed(hub.registry, hub.now)
         self._rows.followers.remove(self._on_change)
         if self._rows is not self.directory:
             self._rows.close()
@@ -168,7 +181,7 @@ class AccessService:
         if file.path:
             self._rows = Directory(hub.registry, lambda text: None, with_rules=False)
         self._rows.followers.append(self._on_change)
-        index = self._members
+        index = self.rules
         rows = {row.id: row for row in self._rows.rows()} | file.rows
         index.apply(
             [row for row_id, row in rows.items() if row_id not in index.rows],
@@ -181,6 +194,7 @@ class AccessService:
         self._name_revision()
         self._read_role_limits()
         self._warn_of_roles()
+        self._warn_of_resources(index.rows.values())
         if wanted is None:
             self._log.warn("access control is off: all clients may do all")
         else:
@@ -200,7 +214,7 @@ class AccessService:
 
     def _on_change(self, delta: Delta) -> None:
         file = self._file.rows
-        self._members.apply(
+        self.rules.apply(
             [row for row in delta.added if row.id not in file],
             [row_id for row_id in delta.removed if row_id not in file],
         )
@@ -208,6 +222,7 @@ class AccessService:
         had_limits = bool(self._role_limits)
         if any(row.kind == "g" for row in delta.added):
             self._warn_of_roles()
+        self._warn_of_resources(delta.added)
         if delta.everybody:
             self._read_role_limits()
         # First of all: a will of somebody who is disconnected must not go by routes of before.
@@ -272,8 +287,12 @@ class AccessService:
         for error in role_errors(self._rows.links()):
             self._log.warn("{error}", error=error)
 
+    def _warn_of_resources(self, rows: Iterable[Row]) -> None:
+        for warning in resource_warnings(rows):
+            self._log.warn("{warning}", warning=warning)
+
     def _name_revision(self, keys: Sequence[str] = ()) -> None:
-        self._members.revision = revision_of(self._hub.registry, self._file)
+        self.rules.revision = revision_of(self._hub.registry, self._file)
 
     def _report(self, text: str) -> None:
         self._log.error("an entry of the registry is ignored: {text}", text=text)
@@ -300,7 +319,7 @@ class AccessService:
         limits = self._role_limits
         if not own and not limits:
             return None
-        subjects = self._members.reach(principal).subjects if limits else {}
+        subjects = self.rules.reach(principal).subjects if limits else {}
         return self._quotas.of(own, [limits[each] for each in subjects if each in limits])
 
     # The file
@@ -329,7 +348,7 @@ class AccessService:
     def _take_file(self, file: "PolicyFile") -> None:
         """The same file, read again."""
         self.problem = ""
-        index = self._members
+        index = self.rules
         if not file.path:
             return
         before, after = self._file.rows, file.rows
@@ -340,6 +359,7 @@ class AccessService:
         index.apply(added, gone)
         self.directory.extra = list(after.values())
         self._name_revision()
+        self._warn_of_resources(added)
         self._log.info(
             "{file} read again: {count} rows, revision {revision}",
             file=self._file.path,
@@ -411,18 +431,3 @@ def revision_of(registry: Registry, file: PolicyFile) -> str:
 def digest_of(row_ids: Iterable[str]) -> str:
     """The same for the same rows, in whatever order they stand."""
     return sha256("".join(sorted(row_ids)).encode()).hexdigest()[:8]
-
-
-def seed(registry: Registry) -> bool:
-    """Put the default policy into a registry that never had rules; whether it did.
-
-    As something that is older than anything else: a node that finds its cluster later has then
-    brought nothing back that was removed there, and two new nodes have the same.
-    """
-    if registry.get(DEFAULT_POLICY) is not None or registry.items(RULE):
-        return False
-    entries = [(DEFAULT_POLICY, OLDEST, "{}")]
-    for row in default_rows():
-        entries.append((RULE + row.id, OLDEST, write(Rule(row.fields, "default policy"))))
-    registry.take(entries)
-    return True

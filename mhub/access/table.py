@@ -24,7 +24,7 @@ from mhub.access.results import BanSummary, Changed, RuleSummary
 from mhub.access.rows import Row, role_subject
 from mhub.config.problems import nearest
 from mhub.core.registry import Change, Entry, Registry, StaleVersion
-from mhub.operations.contract import BadArgument, OperationError
+from mhub.operations.contract import BadArgument, OperationError, Stale
 
 MOST: Final = 1000
 """Entries on one page."""
@@ -63,7 +63,7 @@ class Table:
         try:
             change = self.registry.change(values, self._clock(), expected)
         except StaleVersion as error:
-            raise OperationError(stale(error.key)) from None
+            raise Stale(stale(error.key)) from None
         except ValueError as error:  # a key that is too long to be kept
             raise BadArgument(str(error)) from None
         done = Changed(change.revision, version_of(self.registry.get(key)) if key else "")
@@ -86,7 +86,7 @@ class Table:
         if not expected:
             return
         if expected != (version_of(entry) or "0"):
-            raise OperationError(stale(entry.key if entry is not None else key))
+            raise Stale(stale(entry.key if entry is not None else key))
 
     def meant(self, name: str, prefix: str) -> str:
         entries = self.registry.items(prefix)

@@ -153,7 +153,12 @@ class Users:
         # Hashing took a while: what was changed meanwhile stays.
         name, user, entry = self._user(name)
         self._table.check_version(entry, expected)
-        user = replace(user, password=secrets.password, scram=secrets.scram)
+        user = replace(
+            user,
+            password=secrets.password,
+            scram=secrets.scram,
+            password_at=round(self._table.time_of_day(), 3),
+        )
         return await self._table.put(entry.key, user, entry.hlc)
 
     async def lock(self, name: str, locked: bool, expected: str = "") -> Changed:

@@ -207,6 +207,9 @@ class LoginGuard:
             self._succeeded(origin, principal.user)
         return None
 
+    def banned(self, principal: Principal) -> bool:
+        return self.bans.find(principal, self._wall()) is not None
+
     def _succeeded(self, origin: Origin, user: str) -> None:
         counters = self._counters[LOGIN]
         if counters is not None:

@@ -24,7 +24,7 @@ LONGEST_S: Final = 120.0
 """How long an old chain is kept at most, whatever the limits are."""
 
 
-class Logins:
+class Authenticators:
     """The chain in force, and those before it that still have logins to finish."""
 
     name = LOGINS
@@ -38,7 +38,9 @@ class Logins:
         clock: Callable[[], float],
         chain: Chain | None,
     ) -> None:
+        """`on_change` is called with the chain that was, when there is another one."""
         self.chain = chain
+        self.on_change: Callable[[Chain | None], None] = lambda before: None
         self._hub = hub
         self._passwords = passwords
         self._guard = guard
@@ -53,10 +55,10 @@ class Logins:
         admission.authenticator = chain
         admission.methods = {} if chain is None else dict(chain.methods)
 
-    async def prepare(self, old: Settings, new: Settings) -> "NewLogins":
+    async def prepare(self, old: Settings, new: Settings) -> "NewAuthenticators":
         """Raises ConfigError."""
         if new.auth == old.auth:
-            return NewLogins(self, old, new, None)
+            return NewAuthenticators(self, old, new, None)
         chain = make_chain(new, self._hub, self._passwords, self._reactor, self._clock)
         if chain is not None:
             try:
@@ -65,7 +67,7 @@ class Logins:
                 self._stop_now(chain)
                 text = f"an authenticator cannot be started: {error}"
                 raise ConfigError(new.file, [Problem("auth", 0, text)]) from error
-        return NewLogins(self, old, new, chain)
+        return NewAuthenticators(self, old, new, chain)
 
     def take(self, old: Settings, new: Settings, chain: Chain | None) -> None:
         own = new.passwords
@@ -78,9 +80,12 @@ class Logins:
             return
         before = self.chain
         self._install(chain)
+        self.on_change(before)
         if before is not None:
             limits = [old.limits, *(listener.limits for listener in old.listeners)]
-            longest_s = max(each.authentication_timeout_s + each.connect_timeout_s for each in limits)
+            longest_s = max(
+                each.authentication_timeout_s + each.connect_timeout_s for each in limits
+            )
             wait_s = min(longest_s, LONGEST_S)
             self._retired[before] = self._reactor.callLater(wait_s, self._stop_now, before)
 
@@ -101,19 +106,19 @@ class Logins:
             await chain.stop(self._reactor, timeout_s)
 
 
-class NewLogins:
+class NewAuthenticators:
     """Prepared ones."""
 
     def __init__(
-        self, logins: Logins, old: Settings, new: Settings, chain: Chain | None
+        self, owner: Authenticators, old: Settings, new: Settings, chain: Chain | None
     ) -> None:
-        self._logins = logins
+        self._owner = owner
         self._old = old
         self._new = new
         self._chain = chain
 
     def apply(self) -> None:
-        self._logins.take(self._old, self._new, self._chain)
+        self._owner.take(self._old, self._new, self._chain)
 
     def discard(self) -> None:
-        self._logins.drop(self._chain)
+        self._owner.drop(self._chain)

@@ -9,7 +9,10 @@ from mhub.auth.contract import Context
 from mhub.auth.hashes import Costs
 from mhub.auth.passwords import Passwords, Threads
 from mhub.auth.plugins import find
+from mhub.auth.registry_source import RegistrySource
+from mhub.auth.registry_source import Settings as RegistrySettings
 from mhub.config import Settings
+from mhub.config.admin import LISTENER as ADMIN
 from mhub.config.auth import PasswordSettings
 
 
@@ -28,6 +31,26 @@ def make_chain(
     for each in settings.auth:
         source = find(each.type).make(each.name, each.options, context)
         members.append(Member(each.name, source, each.listeners, each.on_error))
+    return Chain(members, hub, passwords)
+
+
+def make_admin_chain(
+    chain: Chain | None,
+    hub: Any,
+    passwords: Passwords,
+    reactor: Any,
+    clock: Callable[[], float],
+) -> Chain:
+    """For logins at the admin listener: the authenticators that are for it, and in any case the
+    registry, so that whoever runs the broker can always log in."""
+    members = list(chain.members_of(ADMIN)) if chain is not None else []
+    if not any(isinstance(member.source, RegistrySource) for member in members):
+        own: list[Member] = []
+        context = Context(reactor, clock, hub, passwords, lambda: _clear(own))
+        source = RegistrySource("registry", RegistrySettings(), context)
+        own.append(Member("registry", source))
+        members = [*own, *members]
+        source.start()
     return Chain(members, hub, passwords)
 
 

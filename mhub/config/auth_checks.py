@@ -10,6 +10,7 @@ from dataclasses import replace
 from ipaddress import ip_address
 from typing import Any, Final
 
+from mhub.config.admin import LISTENER as ADMIN
 from mhub.config.auth import SourceSettings
 from mhub.config.kinds import Place
 from mhub.config.settings import ListenerSettings
@@ -22,7 +23,7 @@ def check_sources(
     sources: list[tuple[Place, SourceSettings]], listeners: tuple[ListenerSettings, ...]
 ) -> None:
     """Whether there are the listeners that they are for."""
-    names = [listener.name for listener in listeners]
+    names = [*(listener.name for listener in listeners), ADMIN]
     for place, source in sources:
         for index, name in enumerate(source.listeners):
             if name not in names:

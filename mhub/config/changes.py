@@ -19,7 +19,7 @@ def changes(old: Settings, new: Settings) -> list[str]:
     ]
     found += _listeners(old, new)
     tables = ("store", "sys", "net", "log", "auth", "passwords", "guard", "cluster", "control")
-    for name in (*tables, "access"):
+    for name in (*tables, "access", "admin"):
         found += _compare(getattr(old, name), getattr(new, name), name)
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mhub.config.access import AccessSettings, check_policy
+from mhub.config.admin import AdminSettings, check_admin
 from mhub.config.auth import PasswordSettings, Sources
 from mhub.config.auth_checks import check_sources, settle_anonymous
 from mhub.config.cluster import ClusterSettings
@@ -73,6 +74,11 @@ TOP: Final[dict[str, Key[Any]]] = {
     "access": Key(
         Record(AccessSettings),
         "What clients may do; see `access.md`. Without this table, all of them may do all.",
+    ),
+    "admin": Key(
+        Record(AdminSettings),
+        "The admin API, the dashboard and MQTT over HTTP; see `admin-api.md`. Without this table,"
+        " there is none.",
     ),
     "control": Key(
         Table(keys_of(ControlSettings)),
@@ -141,6 +147,8 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
         check_cluster(settings.cluster, listeners, place.at("cluster"))
     if settings.access is not None:
         check_policy(settings.access, place.at("access").at("policy"))
+    if settings.admin is not None:
+        check_admin(settings.admin, listeners, place.at("admin"))
     _check_control(control, listeners, place.at("control"))
     _check_client_ids(settings, place)
     _warn(settings, place)

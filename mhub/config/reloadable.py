@@ -19,6 +19,7 @@ LOG: Final = "log"
 LOGINS: Final = "logins"
 ACCESS: Final = "access"
 CLUSTER: Final = "cluster"
+ADMIN: Final = "admin"
 
 RELOADABLE: Final[dict[str, tuple[str, str]]] = {
     "listeners": (
@@ -41,6 +42,11 @@ RELOADABLE: Final[dict[str, tuple[str, str]]] = {
     "passwords.scram_iterations": (LOGINS, "The same."),
     "guard": (LOGINS, "Counts of failed logins begin anew where a threshold has changed."),
     "access": (ACCESS, "Sessions are reviewed, as after each change of rules."),
+    "admin.tls.certificate": (ADMIN, "For new connections; the files are read at each reload."),
+    "admin.tls.key": (ADMIN, "The same."),
+    "admin.tls.sni": (ADMIN, "The same."),
+    "admin.tls.ca": (ADMIN, "The same."),
+    "admin.tls.crl": (ADMIN, "The same."),
     "cluster.peers": (CLUSTER, "Links that are there stay."),
     "cluster.srv": (CLUSTER, ""),
     "cluster.dns": (CLUSTER, ""),

@@ -5,7 +5,7 @@ The classes are frozen: a reload makes new ones.  What stands in `setting(...)` 
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mhub.config.access import AccessSettings
 from mhub.config.auth import PasswordSettings, SourceSettings
@@ -30,6 +30,9 @@ from mhub.config.kinds import (
 from mhub.config.limits import BrokerLimits
 from mhub.config.schema import ListOf, Record, setting
 from mhub.core.limits import Limits
+
+if TYPE_CHECKING:
+    from mhub.config.admin import AdminSettings
 
 TRANSPORTS = ("tcp", "tls", "ws", "wss", "unix")
 INTERNET = ("tcp", "tls", "ws", "wss")
@@ -452,6 +455,7 @@ class Settings:
     cluster: ClusterSettings | None = None
     control: ControlSettings = field(default_factory=ControlSettings)
     access: AccessSettings | None = None
+    admin: "AdminSettings | None" = None
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
     """Where in the file each key stands that is there, as `listeners[0].port`."""

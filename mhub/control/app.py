@@ -150,7 +150,7 @@ class ControlApp:
                 result = None
             elif inspect.isawaitable(result):
                 result = await result
-            answer.finish({"result": result})
+            answer.end({"result": result})
         except OperationError as error:
             code = {NotThere: 404, BadArgument: 400}.get(type(error), 409)
             answer.fail(code, str(error))

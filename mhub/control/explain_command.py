@@ -28,10 +28,13 @@ def main(argv: list[str]) -> int:
         "--action",
         required=True,
         metavar="ACTION",
-        help="connect, publish, will, subscribe or receive",
+        help="connect, publish, will, subscribe, receive, admin:read or admin:write",
     )
     parser.add_argument(
-        "--topic", default="", metavar="TOPIC", help="the topic, or the filter of a subscription"
+        "--topic",
+        default="",
+        metavar="TOPIC",
+        help="the topic, the filter of a subscription, or the resource of an admin action",
     )
     parser.add_argument("--qos", type=int, default=0, choices=(0, 1, 2), help="of the message")
     parser.add_argument("--retain", action="store_true", help="a message that is retained")

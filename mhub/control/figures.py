@@ -40,7 +40,7 @@ def _short(number: float, step: int, units: Sequence[str]) -> str:
 
 
 def short_time(seconds: float | None) -> str:
-    """At most 5 characters or so: "4s", "12m", "2h05m", "3d04h", "120d"."""
+    """At most 6 characters: "4s", "12m", "12h05m", "3d04h", "120d"."""
     if seconds is None:
         return "-"
     total = int(seconds)

@@ -19,9 +19,17 @@ ROW_HELP: Final = (
     "A rule is given as a whole line of a policy, or as SUBJECT ACTION TOPIC: SUBJECT is user:NAME"
     " or role:NAME; ACTION is connect, publish, subscribe or receive, several joined by |, or *;"
     " TOPIC is an MQTT filter, in which %u is the user, %c the client id, %t the tenant and"
-    " %{NAME} an attribute. SUBJECT has role:NAME gives it a role."
+    " %{NAME} an attribute. With the actions admin:read and admin:write, TOPIC is what may be seen"
+    " or changed over HTTP, as clients, or # for everything. SUBJECT has role:NAME gives it a role."
 )
-SHORT: Final = {"connect": "conn", "publish": "pub", "subscribe": "sub", "receive": "recv"}
+SHORT: Final = {
+    "connect": "conn",
+    "publish": "pub",
+    "subscribe": "sub",
+    "receive": "recv",
+    "admin:read": "read",
+    "admin:write": "write",
+}
 WIDE: Final = 110
 """Columns of a terminal that has room for notes."""
 
@@ -39,7 +47,8 @@ def main(argv: list[str]) -> int:
         "list",
         "list the rules of the registry",
         _list,
-        "Actions are cut: conn, pub, sub, recv. --json has them in full, and the notes.",
+        "Actions are cut: conn, pub, sub, recv, and read, write for admin:read and admin:write."
+        " --json has them in full, and the notes.",
     )
     found.add_argument(
         "--subject", default="", metavar="SUBJECT", help="only those about user:NAME or role:NAME"
@@ -199,6 +208,8 @@ def _add(calls: RegistryCalls, args: Namespace) -> None:
 
     show(args, done, text)
     _note_not_in_force(calls)
+    for warning in done["warnings"]:
+        print(f"note: {safe(warning)}", file=sys.stderr)
     for rule in added:
         _note_unknown(calls, rule["row"])
 
@@ -281,6 +292,8 @@ def _import(calls: RegistryCalls, args: Namespace) -> int:
             f" {done['unchanged']} there already; revision {done['revision']}"
         ],
     )
+    for warning in done["warnings"]:
+        print(f"warning: {safe(warning)}", file=sys.stderr)
     _note_not_in_force(calls)
     return OK
 

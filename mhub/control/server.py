@@ -11,17 +11,20 @@ import stat
 from pathlib import Path
 from typing import Any, Final
 
+from klein import Klein
 from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.python.failure import Failure
+from twisted.web.resource import Resource
 from zope.interface import implementer  # type: ignore[import-untyped]
 
 from mhub.control.app import ControlApp
 from mhub.control.contract import ControlError, short_name
-from mhub.control.site import MAX_CLIENTS, ControlSite
+from mhub.control.site import BOUNDS, control_site
 from mhub.log import logger
 from mhub.operations.operations import Operations
+from mhub.web.site import BoundedSite
 
 ACCEPT_PAUSE_S: Final = 1.0
 """How long to accept nobody when there are no file descriptors left."""
@@ -37,6 +40,7 @@ class ControlService(Service):
         path: str,
         mode: int,
         operations: Operations,
+        admin: Klein | None,
         reactor: Any,
         *,
         required: bool = True,
@@ -49,7 +53,10 @@ class ControlService(Service):
         self._socket: socket.socket | None = None
         self._made: tuple[int, int] | None = None  # which file of that name is ours
         self._app = ControlApp(operations, reactor)
-        self._site = ControlSite(self._app.app.resource(), reactor)
+        root: Any = self._app.app.resource()
+        if admin is not None:
+            root = _Both(root, admin.resource())
+        self._site = control_site(root, reactor)
         self._accepting: Accepting | None = None
 
     def privilegedStartService(self) -> None:
@@ -94,7 +101,7 @@ def _bind(path: str, mode: int) -> tuple[socket.socket, tuple[int, int]]:
         os.chmod(path, mode)
         made = os.stat(path)
         listener.setblocking(False)
-        listener.listen(MAX_CLIENTS)
+        listener.listen(BOUNDS.max_connections)
     except OSError as error:
         listener.close()
         raise ControlError(f"control socket {path}: {error.strerror or error}") from error
@@ -147,11 +154,27 @@ def _remove(path: str, made: tuple[int, int] | None) -> None:
         pass  # the next broker finds out that nobody answers there
 
 
+class _Both(Resource):
+    """The commands' own requests, and those of the admin API."""
+
+    isLeaf = True
+
+    def __init__(self, commands: Any, admin: Any) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self._commands = commands
+        self._admin = admin
+
+    def render(self, request: Any) -> Any:
+        if request.path.startswith(b"/admin/"):
+            return self._admin.render(request)
+        return self._commands.render(request)
+
+
 @implementer(IReadDescriptor)
 class Accepting:
     """Accepts clients.  Twisted's own Unix port would set the permissions to what it likes."""
 
-    def __init__(self, listener: socket.socket, site: ControlSite, reactor: Any) -> None:
+    def __init__(self, listener: socket.socket, site: BoundedSite, reactor: Any) -> None:
         self._listener = listener
         self._site = site
         self._reactor = reactor

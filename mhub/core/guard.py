@@ -32,3 +32,6 @@ class Guard(Protocol):
 
     def admitted(self, principal: Principal) -> Refusal | None:
         """Who it is is known, or that it is anonymous."""
+
+    def banned(self, principal: Principal) -> bool:
+        """Whether a ban hits one that was admitted before."""

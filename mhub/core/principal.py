@@ -49,6 +49,7 @@ class Principal:
         self.tenant = ""
         self.attributes = NO_ATTRIBUTES
         self.grants: tuple[str, ...] = ()  # rules for it alone, as lines of a policy
+        self.scopes: tuple[str, ...] = ()  # of an API token: what it may do at most
         self.expires_at = 0.0  # seconds since 1970: what proved it is not valid any longer; 0: ever
         self.certificate: Certificate | None = None
 
@@ -67,6 +68,7 @@ class Principal:
         other.tenant = self.tenant
         other.attributes = self.attributes
         other.grants = self.grants
+        other.scopes = self.scopes
         other.expires_at = self.expires_at
         return other
 

@@ -38,9 +38,7 @@ class Recent:
         if len(text) > LONGEST:
             text = text[: LONGEST - 1] + "…"
         self._last += 1
-        line = LogLine(
-            self._last, event["log_time"], event["log_level"].name, part_of(event), text
-        )
+        line = LogLine(self._last, event["log_time"], event["log_level"].name, part_of(event), text)
         self._lines.append(line)
         self._size += len(text)
         while len(self._lines) > self._most_lines or self._size > self._most_size:

@@ -13,7 +13,6 @@ from mhub.net.layers import ProxyLayer, TlsLayer, WebSocketLayer
 from mhub.net.loop import Acceptor, Layer
 from mhub.net.tls import TlsContexts
 
-
 FIRST_FREE: Final = 1024
 """The first port that everybody may bind, unless the system says otherwise."""
 

@@ -113,7 +113,12 @@ class ListenersPart:
             entry = Entry(settings, Acceptor(settings.name, sock, settings.limits), plan.tls)
         elif plan.sock is not None:
             entry.acceptor.listener = plan.sock
-        self._note_limits(settings.name, entry.acceptor.limits, settings.limits)
+        if entry.acceptor.limits == settings.limits:
+            # The same object for connections that have it already.
+            settings = replace(settings, limits=entry.acceptor.limits)
+        else:
+            self._hub.listener_limits.put(settings.name, settings.limits)
+            self._hub.quotas_changed(None)
         entry.settings = settings
         if entry.tls is not None and plan.tls is not None:
             entry.tls.take_from(plan.tls)
@@ -144,11 +149,6 @@ class ListenersPart:
                 address=entry.shown.address,
                 name=entry.settings.name,
             )
-
-    def _note_limits(self, name: str, before: Limits, after: Limits) -> None:
-        if before != after:
-            self._hub.listener_limits.put(name, after)
-            self._hub.quotas_changed(None)
 
 
 class NewListeners:

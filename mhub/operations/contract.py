@@ -26,6 +26,26 @@ class BadArgument(OperationError):
     """What was asked for makes no sense, whatever the broker is doing."""
 
 
+class Forbidden(OperationError):
+    """Whoever asks may not."""
+
+
+class Stale(OperationError):
+    """It is another version by now than the one that the caller has seen."""
+
+
+class LimitReached(OperationError):
+    """Not now: there are too many, or it came too fast."""
+
+
+class Unavailable(OperationError):
+    """The broker cannot do it at the moment; later it can."""
+
+
+class TimedOut(OperationError):
+    """Nobody answered in time; what was asked for may have been done all the same."""
+
+
 @dataclass(frozen=True)
 class ListenerStatus:
     name: str

@@ -54,12 +54,9 @@ _TOLD: Final = {
 class Trace:
     """One of them: takes events, and gives them to who has asked."""
 
-    def __init__(
-        self, seconds: float, most: int, payload_bytes: int, clock: Callable[[], float]
-    ) -> None:
+    def __init__(self, most: int, payload_bytes: int, clock: Callable[[], float]) -> None:
         self.payload_bytes = payload_bytes
         self._clock = clock
-        self._until = clock() + seconds
         self._left = most
         self._queue: deque[TraceEvent] = deque()
         self._waiting: Deferred[None] | None = None
@@ -68,10 +65,7 @@ class Trace:
         self._second = 0
         self._in_second = 0
         self.ended = ""  # why
-        self.is_over = False  # nobody takes its events any more
-
-    def is_due(self) -> bool:
-        return self._clock() >= self._until
+        self.listener: Callable[[TraceEvent], None] | None = None  # gets events, instead of next()
 
     def add(self, kind: str, **fields: Any) -> None:
         if self.ended:
@@ -90,10 +84,12 @@ class Trace:
 
     def _put(self, kind: str, fields: dict[str, Any]) -> None:
         self._seq += 1
-        self._queue.append(
-            TraceEvent(self._seq, round(time.time(), 6), kind, dropped=self._dropped, **fields)
-        )
+        event = TraceEvent(self._seq, round(time.time(), 6), kind, dropped=self._dropped, **fields)
         self._dropped = 0
+        if self.listener is not None:
+            self.listener(event)
+            return
+        self._queue.append(event)
         self._wake()
 
     def end(self, why: str) -> None:
@@ -232,7 +228,7 @@ class Traces:
                 raise BadArgument(f"{name}: expected from {least:g} to {highest:g}")
         if len(self._running) >= MOST_TRACES:
             raise OperationError(f"there are {MOST_TRACES} traces, as many as may be: end one")
-        trace = Trace(seconds, most, payload_bytes, self._clock)
+        trace = Trace(most, payload_bytes, self._clock)
         self._running.add(trace)
         timer = self._reactor.callLater(seconds, trace.end, "its time is over")
         undo = self._trace_topic(trace, topic) if topic else self._trace_client(trace, client_id)
@@ -316,6 +312,4 @@ class Traces:
             return
         reasons = (event.reason,) if event.reason else ()
         for trace in list(traces):
-            trace.add(
-                kind, client_id=event.client_id, reasons=reasons, text=shorten(event.text)
-            )
+            trace.add(kind, client_id=event.client_id, reasons=reasons, text=shorten(event.text))

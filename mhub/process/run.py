@@ -41,13 +41,14 @@ def main(argv: list[str]) -> int:
     _open_standard_streams()
 
     # Only now: this takes most of the time of a start.
-    from mhub.tap import StartError, make_broker
+    from mhub.tap import StartError, make_broker, show_on_console
 
     try:
         broker = make_broker(args.config, signals)
     except StartError as error:
         print(error, file=sys.stderr)
         return FAILED
+    broker.console = show_on_console
     _begin_log(broker.destination)
 
     from twisted.internet import reactor

@@ -36,6 +36,8 @@ class PlainRights:
     def __init__(self, directory: Directory) -> None:
         self.directory = directory
         self.index: Index | None = None
+        self.rules = Index()
+        self.plugins: tuple[str, ...] = ()
         self.policy = "registry"
         self.problem = ""
         self.clients: dict[str, Principal] = {}

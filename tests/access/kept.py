@@ -23,4 +23,21 @@ KEPT: list[Case] = [
         ("publish", "a/", 0, False),
         False,
     ),
+    # All actions are those of MQTT: a rule about every topic makes nobody an administrator.
+    (
+        [("p", "role:everyone", "*", "*", "#", "any", "allow")],
+        principal("a", "c", [], "", [], None, None),
+        ("admin:write", "users", 0, False),
+        False,
+    ),
+    # And a deny of them takes nothing of the admin side away.
+    (
+        [
+            ("p", "role:everyone", "*", "*", "#", "any", "deny"),
+            ("p", "user:a", "*", "admin:read", "clients", "any", "allow"),
+        ],
+        principal("a", "c", [], "", [], None, None),
+        ("admin:read", "clients", 0, False),
+        True,
+    ),
 ]

@@ -11,6 +11,7 @@ from mhub.wire.topics import matches
 Fields = tuple[str, ...]
 ESCAPES = {"%%": "%", "%20": " ", "%22": '"', "%28": "(", "%29": ")", "%2C": ",", "%5B": "["}
 ESCAPES["%5D"] = "]"
+ALL_ACTIONS = ("connect", "publish", "subscribe", "receive")
 
 
 def decide(
@@ -34,7 +35,7 @@ def decide(
         ]
         if subject in subjects
         and tenant in ("*", who.tenant)
-        and (actions == "*" or action in actions.split("|"))
+        and action in (ALL_ACTIONS if actions == "*" else actions.split("|"))
         and all(holds(term, qos, retain) for term in condition.split("&"))
         and (text := fill(pattern, who)) is not None
         and matches(text, topic)

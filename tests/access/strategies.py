@@ -64,6 +64,11 @@ conditional = st.one_of(
     ),
 )
 acts = st.one_of(whole, whole, conditional)
+admin_acts = st.tuples(
+    st.sampled_from(("admin:read", "admin:write", "admin:read|admin:write")), st.just("any")
+)
+# Of the names of topics, so that a rule about one would be seen to decide about the other.
+resources = st.sampled_from(("#", "#", "+", "a", "b", "a/#", "+/#", "+/b", "$x"))
 
 
 def rule(
@@ -72,9 +77,12 @@ def rule(
     return ("p", subject, tenant, act[0], pattern, act[1], effect)
 
 
-rules = st.builds(rule, subjects, tenants, acts, patterns, effects)
+mqtt_rules = st.builds(rule, subjects, tenants, acts, patterns, effects)
+admin_rules = st.builds(rule, subjects, tenants, admin_acts, resources, effects)
+rules = st.one_of(mqtt_rules, mqtt_rules, mqtt_rules, admin_rules)
+abouts = st.one_of(st.tuples(acts, patterns), st.tuples(admin_acts, resources))
 grants = st.builds(
-    lambda act, pattern, effect: f"{act[0]}, {pattern}, {act[1]}, {effect}", acts, patterns, effects
+    lambda about, effect: f"{about[0][0]}, {about[1]}, {about[0][1]}, {effect}", abouts, effects
 )
 
 
@@ -133,5 +141,16 @@ principals = st.builds(
     st.one_of(st.none(), values),
     st.one_of(st.none(), values),
 )
-actions = st.sampled_from(("connect", "publish", "publish", "subscribe", "receive"))
+actions = st.sampled_from(
+    (
+        "connect",
+        "publish",
+        "publish",
+        "publish",
+        "subscribe",
+        "receive",
+        "admin:read",
+        "admin:write",
+    )
+)
 questions = st.tuples(actions, topics, st.integers(0, 2), st.booleans())

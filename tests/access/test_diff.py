@@ -13,7 +13,7 @@ from mhub.access.diff import Flip, diff
 from mhub.access.policy import Policy, read_csv
 from mhub.core.principal import Principal
 from tests.access import naive
-from tests.access.strategies import effects, links, rule, subjects, whole
+from tests.access.strategies import admin_acts, effects, links, resources, rule, subjects, whole
 from tests.access.test_containment import LONGEST, TOPICS
 from tests.access.test_containment import patterns as small_patterns
 from tests.access.three import Fields, policy_of
@@ -23,7 +23,13 @@ acts = st.one_of(
     whole,
     st.sampled_from((("publish", "qos<=1"), ("publish", "retain=no"), ("subscribe", "qos=1"))),
 )
-rules = st.builds(rule, subjects, st.sampled_from(("*", "t1")), acts, small_patterns, effects)
+topic_rules = st.builds(rule, subjects, st.sampled_from(("*", "t1")), acts, small_patterns, effects)
+rules = st.one_of(
+    topic_rules,
+    topic_rules,
+    topic_rules,
+    st.builds(rule, subjects, st.sampled_from(("*", "t1")), admin_acts, resources, effects),
+)
 policies = st.builds(
     lambda p, g: list(dict.fromkeys([*p, *g])),
     st.lists(rules, max_size=6),
@@ -34,6 +40,8 @@ QUESTIONS = [
     *(("subscribe", qos, False) for qos in range(3)),
     ("receive", 0, False),
     ("connect", 0, False),
+    ("admin:read", 0, False),
+    ("admin:write", 0, False),
 ]
 
 

@@ -25,6 +25,7 @@ from mhub.access.policy import (
     read_csv,
     write_csv,
 )
+from mhub.access.resources import RESOURCES
 from mhub.access.rows import Row, parse_row
 from mhub.core.principal import Principal
 from tests.access.strategies import policies
@@ -259,6 +260,11 @@ class ShippedTests(SynchronousTestCase):
         self.assertEqual(len(blocks), 2)
         for block in blocks:
             Policy(read_csv(block, "docs/policy.md"))
+
+    def test_the_documentation_has_all_resources(self) -> None:
+        text = (ROOT / "docs" / "policy.md").read_text()
+        for name, what in RESOURCES.items():
+            self.assertIn(f"| `{name}` | {what} |", text)
 
     def test_the_default_policy_is_short(self) -> None:
         """A reader understands it in a minute."""

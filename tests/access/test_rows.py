@@ -165,8 +165,26 @@ class MeaningTests(SynchronousTestCase):
         bits = {bit_of("publish", q, r) for q in range(3) for r in (False, True)}
         bits |= {bit_of("subscribe", q, False) for q in range(3)}
         bits |= {bit_of("receive", 0, False), bit_of("connect", 0, False)}
-        self.assertEqual(sum(bits), (1 << 11) - 1)
+        bits |= {bit_of("admin:read", 0, False), bit_of("admin:write", 0, False)}
+        self.assertEqual(sum(bits), (1 << 13) - 1)
         self.assertRaises(ValueError, bit_of, "write", 0, False)
+
+    def test_admin_actions(self) -> None:
+        row = rule(action="admin:read|admin:write", topic="clients")
+        self.assertEqual(row.mask, 0b11 << 11)
+        self.assertFalse(rule(action="*").mask & row.mask)
+        for wrong, why in (
+            ({"action": "admin:read", "topic": "x/%u"}, "placeholders"),
+            ({"action": "admin:read", "condition": "qos=0"}, "no message"),
+            ({"action": "admin:read|publish"}, "a row for each"),
+            ({"action": "publish|admin:read"}, "a row for each"),
+            ({"action": "*|admin:read"}, "an action is one of"),
+            ({"action": "admin:read|admin:read"}, "twice"),
+            ({"action": "admin:*"}, "an action is one of"),
+        ):
+            with self.assertRaises(RowError) as caught:
+                rule(**wrong)
+            self.assertIn(why, str(caught.exception))
 
     def test_levels_of_topics(self) -> None:
         levels = parse_pattern("a/+/%u/x-%{site}%%/%2C%20%28/#")

@@ -10,13 +10,14 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.access.entries import Role, Rule, User, write
 from mhub.access.policy import PolicyError, default_rows
-from mhub.access.rows import parse_row
-from mhub.access.rules import DEFAULT_POLICY
-from mhub.access.service import AccessService, only_registry, seed
+from mhub.access.resources import RESOURCES
+from mhub.access.rows import parse_row, row_id_of
+from mhub.access.seeding import ADMIN_POLICY, DEFAULT_POLICY, EVERYTHING, seed
+from mhub.access.service import AccessService, only_registry
 from mhub.config.access import AccessSettings
 from mhub.config.auth import SourceSettings
 from mhub.core.authentication import Claim, Later, Step, success
-from mhub.core.principal import Identity
+from mhub.core.principal import Identity, Principal
 from mhub.core.registry import entry_of
 from mhub.wire.reasons import NOT_AUTHORIZED
 from tests.core.world import Client, World
@@ -99,7 +100,7 @@ class RegistryTests(ServiceCase):
         service = self.service(enabled=False)
         self.assertIsNone(service.index)
         self.assertIsNone(self.hub.authorizer)
-        self.assertIsNone(self.registry.get(DEFAULT_POLICY))
+        self.assertIsNotNone(self.registry.get(DEFAULT_POLICY))  # for the admin side
 
     def test_rules_come_and_go(self) -> None:
         self.rules(CONNECT)
@@ -255,13 +256,13 @@ class RegistryTests(ServiceCase):
         keys = [entry.key for entry in self.registry.items("rule/")]
         self.assertEqual(len(keys), len(default_rows()))
         self.change(dict.fromkeys(keys))
-        self.assertFalse(seed(self.registry))
+        self.assertFalse(seed(self.registry, self.world.now))
         self.assertEqual(self.registry.items("rule/"), [])
 
     def test_seed_brings_nothing_back(self) -> None:
         """A new node that comes to a cluster later loses against what was removed there."""
         new = World().hub.registry
-        self.assertTrue(seed(new))
+        self.assertTrue(seed(new, 0.0))
         kept, gone = [entry.key for entry in new.items("rule/")][:2]
         self.registry.count_for_peers()  # as in a cluster: deletions are remembered
         self.change({gone: "{}", kept: "{}"})
@@ -277,10 +278,131 @@ class RegistryTests(ServiceCase):
         self.service()
         self.assertEqual(len(self.registry.items("rule/")), 1)
 
+    def former(self, *more: str) -> None:
+        """A registry with the default policy from before there was an admin side."""
+        lines = [row.text() for row in default_rows() if "admin:" not in row.text()]
+        self.change({DEFAULT_POLICY: "{}"})
+        self.rules(*lines, *more)
+
+    def test_a_former_default_policy_gets_the_admin_side_once(self) -> None:
+        self.former()
+        self.user("root", roles=("admin",))
+        service = self.service()
+        self.assertTrue(service.may_admin(who("root"), "write", "users"))
+        self.assertEqual(len(self.registry.items("rule/")), len(default_rows()))
+        gone = [e.key for e in self.registry.items("rule/") if "admin:" in e.value]
+        self.change(dict.fromkeys(gone))
+        self.assertFalse(seed(self.registry, self.world.now))
+        self.assertFalse(service.may_admin(who("root"), "write", "users"))
+
+    def test_a_role_admin_that_was_changed_does_not(self) -> None:
+        self.former()
+        self.change({f"rule/{row_id_of(EVERYTHING)}": None})
+        self.user("root", roles=("admin",))
+        service = self.service()
+        self.assertFalse(service.may_admin(who("root"), "read", "stats"))
+        self.assertFalse(service.has_administrators())
+        self.assertIsNotNone(self.registry.get(ADMIN_POLICY))
+
+    def test_a_cluster_that_has_agreed_on_what_is_deleted_gets_it_too(self) -> None:
+        self.former()
+        self.registry.floors.floor = self.registry.top
+        self.assertTrue(seed(self.registry, self.world.now))
+        self.assertEqual(len(self.registry.items("rule/")), len(default_rows()))
+
     def test_bans_raise_the_revision(self) -> None:
         service = self.service()
         self.change({"ban/user/x": '{"reason": ""}'})
         self.assertEqual(service.index.revision, self.registry.revision)
+
+
+def who(user: str, *roles: str, method: str = "password") -> Principal:
+    principal = Principal("192.0.2.1", "admin")
+    principal.user = user
+    principal.roles = roles
+    principal.method = method
+    return principal
+
+
+class AdminTests(ServiceCase):
+    def test_without_access_control_the_default_policy_decides(self) -> None:
+        service = AccessService(None, self.hub, self.reactor, self.world.turn, True)
+        service.start()
+        self.assertIsNone(self.hub.authorizer)
+        self.user("root", roles=("admin",))
+        self.user("eve", roles=("viewer",))
+        for resource in (*RESOURCES, "x/any"):
+            self.assertTrue(service.may_admin(who("root"), "read", resource))
+            self.assertTrue(service.may_admin(who("root"), "write", resource))
+            self.assertFalse(service.may_admin(who("eve"), "write", resource))
+            self.assertFalse(service.may_admin(who("alice"), "read", resource))
+        service.plugins = ("hello",)
+        self.assertEqual(
+            service.permissions(who("eve")),
+            {"read": ["clients", "subscriptions", "cluster", "stats"], "write": []},
+        )
+        self.assertEqual(service.permissions(who("root"))["write"], [*RESOURCES, "x/hello"])
+
+    def test_a_change_of_rules_decides_at_once(self) -> None:
+        service = self.service(enabled=False)
+        self.assertFalse(service.may_admin(who("alice"), "write", "clients"))
+        self.rules("p, user:alice, *, admin:write, clients, any, allow")
+        self.assertTrue(service.may_admin(who("alice"), "write", "clients"))
+        self.assertFalse(service.may_admin(who("alice"), "read", "clients"))
+        self.rules("p, role:everyone, *, admin:write, #, any, deny")
+        self.assertFalse(service.may_admin(who("alice"), "write", "clients"))
+
+    def test_all_topics_are_no_resource(self) -> None:
+        self.rules("p, user:alice, *, *, #, any, allow")
+        service = self.service()
+        self.assertEqual(service.permissions(who("alice")), {"read": [], "write": []})
+
+    def test_nobody_may_anything(self) -> None:
+        self.rules("p, role:everyone, *, admin:read, #, any, allow")
+        service = self.service()
+        self.assertFalse(service.may_admin(who(""), "read", "stats"))
+        self.assertTrue(service.may_admin(who("x"), "read", "stats"))
+
+    def test_rows_of_a_file(self) -> None:
+        """Also where access control is off; those of the registry do not count then."""
+        self.rules("p, user:alice, *, admin:read, #, any, allow")
+        self.file.write_text("p, role:boss, *, admin:read, stats, any, allow\n")
+        for enabled in (True, False):
+            service = self.service(policy=str(self.file), enabled=enabled)
+            self.assertFalse(service.may_admin(who("alice"), "read", "stats"))
+            self.assertTrue(service.may_admin(who("bob", "boss"), "read", "stats"))
+            self.assertFalse(service.may_admin(who("bob", "boss"), "read", "log"))
+            self.file.write_text("p, role:boss, *, admin:read, log, any, allow\n")
+            service.reload()
+            self.assertTrue(service.may_admin(who("bob", "boss"), "read", "log"))
+            service.stop()
+            self.file.write_text("p, role:boss, *, admin:read, stats, any, allow\n")
+
+    def test_a_token_may_what_both_its_scopes_and_its_roles_allow(self) -> None:
+        service = self.service(enabled=False)
+        token = who("token:ci", "admin", method="token")
+        self.assertFalse(service.may_admin(token, "read", "stats"))
+        token.scopes = ("read", "write:clients")
+        self.assertTrue(service.may_admin(token, "read", "stats"))
+        self.assertTrue(service.may_admin(token, "read", "users"))
+        self.assertTrue(service.may_admin(token, "write", "clients"))
+        self.assertFalse(service.may_admin(token, "write", "bans"))
+        token.roles = ()
+        self.assertFalse(service.may_admin(token, "read", "stats"))
+
+    def test_no_token_manages_people_rules_or_tokens(self) -> None:
+        service = self.service(enabled=False)
+        token = who("token:ci", "admin", method="token")
+        token.scopes = ("read", "write", "write:users", "read:tokens", "write:policies")
+        for verb, resource in (
+            ("write", "users"),
+            ("write", "roles"),
+            ("write", "policies"),
+            ("read", "tokens"),
+            ("write", "tokens"),
+        ):
+            self.assertFalse(service.may_admin(token, verb, resource), (verb, resource))
+        self.assertTrue(service.may_admin(token, "write", "bans"))
 
 
 class LimitTests(ServiceCase):

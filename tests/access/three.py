@@ -25,6 +25,8 @@ def ask_index(index: Index, who: Principal, question: Question) -> bool:
         reason = index.publish(who, topic, qos, retain)
         assert reason == index.will(who, topic, qos, retain)
         return reason == 0
+    if action.startswith("admin:"):
+        return index.admin(who, action, topic)
     if action == "subscribe":  # a filter without wildcards is a topic
         return index.subscribe(who, topic, qos, "") == 0
     return index.receive(who, topic)

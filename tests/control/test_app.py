@@ -8,12 +8,15 @@ from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 from twisted.trial.unittest import TestCase
 
-from mhub.control.answer import STALL_S
 from mhub.control.app import ControlApp
 from mhub.control.contract import MAX_REQUEST
-from mhub.control.site import CLOSE_S, IDLE_S, MAX_CLIENTS, ControlChannel, ControlSite
+from mhub.control.site import BOUNDS, control_site
 from mhub.operations.contract import OperationError
+from mhub.web.site import CLOSE_S, BoundedChannel
+from mhub.web.stream import STALL_S
 from tests.control.operations import FakeOperations
+
+IDLE_S = BOUNDS.idle_s
 
 
 def post(path: str, body: bytes = b"{}", version: str = "1.1") -> bytes:
@@ -27,10 +30,10 @@ class AppCase(TestCase):
         self.clock = Clock()
         self.operations = FakeOperations()
         self.app = ControlApp(self.operations, self.clock)
-        self.site = ControlSite(self.app.app.resource(), self.clock)
+        self.site = control_site(self.app.app.resource(), self.clock)
         self.channel, self.transport = self.connect()
 
-    def connect(self) -> tuple[ControlChannel, StringTransport]:
+    def connect(self) -> tuple[BoundedChannel, StringTransport]:
         channel, transport = self.site.buildProtocol(None), StringTransport()
         channel.makeConnection(transport)
         return channel, transport
@@ -193,7 +196,7 @@ class BoundTests(AppCase):
         self.assertAnswer(200, {"result": {}})
         self.channel, self.transport = self.connect()
         self.channel.dataReceived(post("clients", fits + b" ")[:100])
-        self.assertAnswer(413, {"error": f"the arguments may have {MAX_REQUEST} bytes"})
+        self.assertAnswer(413, {"error": f"the body may have {MAX_REQUEST} bytes"})
         self.assertTrue(self.transport.disconnecting)
 
     def test_the_longest_client_id(self) -> None:
@@ -203,7 +206,7 @@ class BoundTests(AppCase):
 
     def test_request_of_unknown_length(self) -> None:
         self.channel.dataReceived(b"POST /clients HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n")
-        self.assertEqual(self.answer()[0], 413)
+        self.assertEqual(self.answer()[0], 411)
 
     def test_endless_head(self) -> None:
         self.channel.dataReceived(b"GET /" + b"x" * 20_000)
@@ -230,16 +233,24 @@ class BoundTests(AppCase):
         self.assertFalse(self.transport.disconnected)
 
     def test_too_many(self) -> None:
-        for _ in range(MAX_CLIENTS - 1):
-            _, transport = self.connect()
-        self.assertFalse(transport.disconnecting)
-        other, self.transport = self.connect()
-        self.assertAnswer(503, {"error": "16 others use the control socket; try again later"})
+        """An idle one makes room; where all are busy, nobody does."""
+        idle = self.transport
+        for _ in range(BOUNDS.max_connections):
+            self.channel, self.transport = self.connect()
+            self.ask("kick", client_id="a")
+        self.assertTrue(idle.disconnected)
+        _, self.transport = self.connect()
+        self.assertAnswer(503, {"error": "there are 16 connections already; try again later"})
         self.assertTrue(self.transport.disconnecting)
-        other.connectionLost(Failure(ConnectionDone()))
-        self.lose()
-        _, transport = self.connect()
-        self.assertFalse(transport.disconnecting)
+
+    def test_a_request_that_comes_drop_by_drop(self) -> None:
+        self.channel.dataReceived(b"POST /status HTTP/1.1\r\nContent-Length: 100\r\n\r\n")
+        for _ in range(int(BOUNDS.request_s) - 1):
+            self.clock.advance(1)
+            self.channel.dataReceived(b" ")
+        self.assertFalse(self.transport.disconnected)
+        self.clock.advance(1)
+        self.assertTrue(self.transport.disconnected)
 
 
 class StreamTests(AppCase):

@@ -30,7 +30,9 @@ class ServiceCase(TestCase):
         self.operations = FakeOperations()
 
     def make(self, mode: int = 0o660, *, required: bool = True) -> ControlService:
-        service = ControlService(str(self.path), mode, self.operations, reactor, required=required)
+        service = ControlService(
+            str(self.path), mode, self.operations, None, reactor, required=required
+        )
         service.privilegedStartService()
         self.addCleanup(service.stopService)
         return service

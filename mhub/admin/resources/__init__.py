@@ -1,0 +1,23 @@
+"""The endpoints, a module for each resource.
+
+Each is a thin adapter from a request to a call of `Operations`; nothing is decided here.
+"""
+
+from types import ModuleType
+from typing import Final
+
+from mhub.admin.endpoint import Endpoint, endpoints_of
+from mhub.admin.resources import (
+    general,
+    session,
+)
+
+MODULES: Final[tuple[ModuleType, ...]] = (
+    general,
+    session,
+)
+"""In the order in which docs/admin-api.md has them."""
+
+ENDPOINTS: Final[tuple[Endpoint, ...]] = tuple(
+    each for module in MODULES for each in endpoints_of(module)
+)
