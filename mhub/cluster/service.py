@@ -211,7 +211,7 @@ class ClusterService(Service):
             take_tls = None
             if self._links.tls is not None and new.tls is not None:
                 files = TlsFiles(new.tls.certificate, new.tls.key, new.tls.ca)
-                take_tls = self._links.tls.read(files, self.node.name)
+                take_tls = self._links.tls.read(self.node.name, files)
         except (OSError, ValueError, TlsError) as error:
             raise ClusterError(f"[cluster]: {error}") from error
         return lambda: self._take(new, secret, take_tls)

@@ -1,9 +1,9 @@
 """TLS for listeners: the certificates in force, chosen by server name, and replaced while in use.
 
 `TlsContexts` hands Twisted's TLS one OpenSSL connection for each client.  All contexts made from
-one reading of the files form a set.  `reload` makes a whole new set before it takes the place of
-the old one, so a file that is broken or half written leaves everything as it was; a connection
-keeps the set it began with.
+one reading of the files form a set.  A reload makes a whole new set, in other TlsContexts, before
+`take_from` puts it in the place of the old one, so a file that is broken or half written leaves
+everything as it was; a connection keeps the set it began with.
 """
 
 import math
@@ -69,20 +69,11 @@ class TlsContexts:
     """
 
     def __init__(self, settings: TlsSettings, alpn: Sequence[str] = ("mqtt",)) -> None:
-        self._settings = settings
         self._alpn = [name.encode("ascii") for name in alpn]
         self._current = _ContextSet(settings, self._alpn)
 
-    def reload(self, settings: TlsSettings | None = None) -> None:
-        """Read all files again for the connections to come; on `TlsError` the old ones stay."""
-        if settings is None:
-            settings = self._settings
-        self._current = _ContextSet(settings, self._alpn)
-        self._settings = settings
-
     def take_from(self, other: "TlsContexts") -> None:
         """What another one has read, for the connections to come."""
-        self._settings = other._settings
         self._current = other._current
 
     @property

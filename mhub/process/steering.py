@@ -79,7 +79,8 @@ class BrokerSteering:
         for warning in result.warnings:
             log.warn("{warning}", warning=warning)
         if result.in_force:
-            log.info("reloaded: {keys}", keys=", ".join(result.in_force))
+            # Also if it is the level that has changed, to one above this line's.
+            log.info("reloaded: {keys}", keys=", ".join(result.in_force), forced=True)
         if result.needs_restart:
             log.warn(
                 "changed, but only a restart reloads it: {keys}",
