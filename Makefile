@@ -46,7 +46,7 @@ test: test-needs $(VENV)/.compiled
 
 # First of all, so that apt-get says once all that it is going to install.
 test-needs:
-	@.ci/need venv compiler clients server proxy redis postgresql mariadb || echo "The tests that use what is missing are skipped."
+	@.ci/need venv compiler clients server proxy redis postgresql mariadb prometheus influxdb || echo "The tests that use what is missing are skipped."
 
 bench: $(VENV)/.compiled
 	@.ci/bench

@@ -32,7 +32,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         if name in COMMANDS:
             return COMMANDS[name].run(rest)
         if name == "help":
-            return main([*rest[:1], "--help"])
+            return main([*rest, "--help"])
         if not name.startswith("-"):
             return _unknown(name)
         if _parser().parse_args(args).version:
@@ -107,56 +107,8 @@ def store(argv: list[str]) -> int:
     return run(argv)
 
 
-def cluster(argv: list[str]) -> int:
-    from mhub.control.cluster_command import main as run
-
-    return run(argv)
-
-
-def status(argv: list[str]) -> int:
-    from mhub.control.broker_command import status as run
-
-    return run(argv)
-
-
-def clients(argv: list[str]) -> int:
-    from mhub.control.broker_command import clients as run
-
-    return run(argv)
-
-
-def kick(argv: list[str]) -> int:
-    from mhub.control.broker_command import kick as run
-
-    return run(argv)
-
-
-def user(argv: list[str]) -> int:
-    from mhub.control.user_command import main as run
-
-    return run(argv)
-
-
-def role(argv: list[str]) -> int:
-    from mhub.control.role_command import main as run
-
-    return run(argv)
-
-
-def policy(argv: list[str]) -> int:
-    from mhub.control.policy_command import main as run
-
-    return run(argv)
-
-
-def ban(argv: list[str]) -> int:
-    from mhub.control.ban_command import main as run
-
-    return run(argv)
-
-
-def explain(argv: list[str]) -> int:
-    from mhub.control.explain_command import main as run
+def ctl(argv: list[str]) -> int:
+    from mhub.ctl.main import main as run
 
     return run(argv)
 
@@ -171,19 +123,16 @@ COMMANDS: Final = {
     "run": Command("run the broker in the foreground", run_broker),
     "check-config": Command("check a configuration without starting the broker", check_config),
     "import": Command("make a configuration from a mosquitto.conf", import_config),
-    "status": Command("show a running broker", status),
-    "clients": Command("list the clients of a running broker, or show one", clients),
-    "kick": Command("disconnect a client of a running broker", kick),
-    "user": Command("add, change, lock and delete users", user),
+    "ctl": Command("see and change a running broker", ctl),
     "hash-password": Command("hash a password, for a database", hash_password),
-    "role": Command("add, change and delete roles", role),
-    "policy": Command("list, change, test and compare the rules of access", policy),
-    "ban": Command("keep users, clients and addresses out", ban),
-    "explain": Command("say why a client may do something, or may not", explain),
     "store": Command("check, export or import sessions and messages", store),
-    "cluster": Command("see and change the cluster of a running node", cluster),
     "bench": Command("put load on any MQTT broker and measure it", bench),
 }
+
+MOVED: Final = frozenset(
+    ("status", "clients", "kick", "user", "role", "policy", "ban", "explain", "cluster")
+)
+"""What was a command itself in earlier versions."""
 
 
 def _parser() -> ArgumentParser:
@@ -210,6 +159,9 @@ def _version() -> int:
 
 
 def _unknown(name: str) -> int:
+    if name in MOVED:
+        print(f"mhub: it is `mhub ctl {name}` now", file=sys.stderr)
+        return USAGE
     near = get_close_matches(name, COMMANDS, n=1)
     hint = f'did you mean "{near[0]}"?' if near else "expected one of " + ", ".join(COMMANDS)
     print(f'mhub: no command "{name}"; {hint}', file=sys.stderr)

@@ -31,12 +31,13 @@ from twisted.python.failure import Failure
 from mhub import __version__, build
 from mhub.access.access import Access
 from mhub.access.policy import PolicyError
-from mhub.access.resources import RESOURCES
 from mhub.access.service import AccessService, only_registry
 from mhub.admin import first_user
 from mhub.admin.app import AdminApp
 from mhub.admin.gate import Gate
 from mhub.admin.logins import Logins
+from mhub.admin.mqtt.gateway import Gateway
+from mhub.admin.plugins import Plugins
 from mhub.admin.resources import ENDPOINTS
 from mhub.admin.service import AdminListenError, AdminService
 from mhub.admin.static import StaticFiles
@@ -47,7 +48,7 @@ from mhub.auth.wiring import make_admin_chain, make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
 from mhub.config import ConfigError, Settings, TlsSettings, load, parse
-from mhub.config.admin import AdminSettings
+from mhub.config.admin import LISTENER, AdminSettings
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.events import Events
@@ -62,9 +63,18 @@ from mhub.log.recent import Recent
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsContexts, TlsError
-from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, OperationError, Say
+from mhub.operations.contract import (
+    AuthenticatorStatus,
+    ListenerStatus,
+    OperationError,
+    PushStatus,
+    Say,
+)
+from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
+from mhub.operations.questions import respond
 from mhub.operations.traces import Traces
+from mhub.presence.service import PresenceService
 from mhub.process import descriptors, threads
 from mhub.process.parts import AccessPart, AdminTlsPart, ClusterPart, LimitsPart, LogPart
 from mhub.process.reload import Reload
@@ -199,8 +209,15 @@ class Broker(MultiService):
                 time.monotonic,
                 time.time,
                 self.settle,
+                self.hub.events,
             ),
         )
+        ticks = TimerService(TICK_S, self.operations.monitor.tick)
+        ticks.clock = reactor
+        ticks.setServiceParent(self)
+        if self.cluster is not None:
+            self.cluster.serve(lambda name, given: respond(self.operations, name, given))
+        self.presence = self._make_presence(settings)
         self.admin: AdminService | None = None
         self._admin_tls: TlsContexts | None = None
         self._make_admin(settings)
@@ -232,6 +249,8 @@ class Broker(MultiService):
         admin = settings.admin if settings.admin is not None else AdminSettings()
         access = self.operations.access
         assert access is not None
+        self._plugins = Plugins()
+        self.access.plugins = tuple(each.name for each in self._plugins.all)
         self._logins = Logins(self.hub, admin, time.monotonic, time.time)
         gate = Gate(
             self._logins,
@@ -239,15 +258,41 @@ class Broker(MultiService):
             lambda text: None,
             admin,
             time.monotonic,
-            lambda: (*RESOURCES, *self.access.plugins),
+            self._plugins,
         )
-        self.admin_app = AdminApp(self.operations, gate, self._reactor, ENDPOINTS)
+        endpoints = (*ENDPOINTS, *self._plugins.endpoints())
+        self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
+        self.admin_app.mqtt = Gateway(
+            self.hub,
+            lambda: self._limits_of(LISTENER),
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            lambda: deferLater(self._reactor, 0.0),
+        )
         if settings.admin is not None and admin.enabled:
             tls = _admin_contexts(admin.tls) if admin.tls is not None else None
             self._admin_tls = tls
             static = StaticFiles(sockets=self._web_sockets)
             self.admin = AdminService(self.admin_app, admin, static, tls, self._reactor)
             self.admin.setServiceParent(self)
+
+    def _make_presence(self, settings: Settings) -> PresenceService | None:
+        if not settings.presence.enabled:
+            return None
+        made = PresenceService(
+            settings.presence,
+            self.hub,
+            self.cluster,
+            self._reactor,
+            time.monotonic,
+            time.time,
+            self.settle,
+            settings.cluster.suspect_s if settings.cluster is not None else 0.0,
+        )
+        made.setServiceParent(self)
+        return made
 
     def _web_sockets(self, host: str) -> list[str]:
         """Where a page that came from this host finds MQTT."""
@@ -414,6 +459,8 @@ class Broker(MultiService):
         if self.chain is not None:
             self.chain.start()
         self.net.open()
+        if self.presence is not None:
+            self.presence.open()
         await self._open_admin()
         if self._reload_wanted:
             await self._reload()
@@ -434,6 +481,7 @@ class Broker(MultiService):
 
     async def _open_admin(self) -> None:
         self._make_admin_chain()
+        self._plugins.start(self.operations)
         access = self.operations.access
         if self.admin is None or access is None:
             return
@@ -485,7 +533,9 @@ class Broker(MultiService):
         self._stopping = True
         self.steering.stop()
         globalLogPublisher.removeObserver(self.recent)  # type: ignore[arg-type]
+        self._plugins.stop()
         self.access.stop()
+        self.operations.monitor.stop()
         await super().stopService()
         await self.authenticating.stop(self._settings.net.shutdown_timeout_s)
         self.passwords.stop()
@@ -511,6 +561,9 @@ class Broker(MultiService):
 
     def authenticators(self) -> list[AuthenticatorStatus]:
         return self.chain.status() if self.chain is not None else []
+
+    def pushes(self) -> list[PushStatus]:
+        return []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:

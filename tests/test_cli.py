@@ -82,9 +82,9 @@ class MainTests(CliCase):
             self.assertEqual(self.run_mhub("check-config", "x"), 130)
 
     def test_starts_without_twisted(self) -> None:
-        """`mhub --help` answers at once, as `mhub cluster` does: they import nothing heavy."""
+        """`mhub --help` answers at once, as `mhub ctl cluster` does: they import nothing heavy."""
         code = (
-            "import sys; from mhub.cli import main; main(['--help']); main(['cluster', '--help'])\n"
+            "import sys; from mhub.cli import main; main(['--help']); main(['ctl', '--help'])\n"
             "assert not {'twisted', 'OpenSSL', 'cryptography', 'mhub.config'} & set(sys.modules)"
         )
         subprocess.run(
@@ -156,7 +156,7 @@ class CheckConfigTests(CliCase):
 
 
 class PasswordFileTests(CliCase):
-    """`mhub user --file`."""
+    """`mhub ctl user --file`."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -164,7 +164,9 @@ class PasswordFileTests(CliCase):
 
     def add(self, name: str, password: str = "pencil\n", *more: str, what: str = "add") -> int:
         options = ("--password-file", "-", "--iterations", "4096", *more)
-        return self.run_mhub("user", what, name, "--file", self.users, *options, stdin=password)
+        return self.run_mhub(
+            "ctl", "user", what, name, "--file", self.users, *options, stdin=password
+        )
 
     def test_add_change_delete(self) -> None:
         self.assertEqual(self.add("alice"), 0)
@@ -177,11 +179,11 @@ class PasswordFileTests(CliCase):
         after = read_users(self.users)
         self.assertEqual((list(after.verifiers), list(after.hashes)), (["alice"], ["alice"]))
         self.assertNotEqual(after.hashes, before.hashes)
-        self.assertEqual(self.run_mhub("user", "list", "--file", self.users), 0)
+        self.assertEqual(self.run_mhub("ctl", "user", "list", "--file", self.users), 0)
         self.assertEqual(self.out, "user   logs in by\nalice  password, SCRAM\n")
-        self.assertEqual(self.run_mhub("user", "delete", "alice", "--file", self.users), 0)
+        self.assertEqual(self.run_mhub("ctl", "user", "delete", "alice", "--file", self.users), 0)
         self.assertEqual(self.out, f'deleted "alice" from {self.users}\n')
-        self.assertEqual(self.run_mhub("user", "delete", "alice", "--file", self.users), 1)
+        self.assertEqual(self.run_mhub("ctl", "user", "delete", "alice", "--file", self.users), 1)
         self.assertIn('no user "alice" in', self.err)
         self.assertEqual(self.add("alice", what="passwd"), 1)
         self.assertIn('no user "alice" in', self.err)
@@ -190,15 +192,15 @@ class PasswordFileTests(CliCase):
         answers = iter(["pencil", "pencil", "pencil", "pen"])
         with mock.patch("getpass.getpass", lambda prompt: next(answers)):
             argv = ("alice", "--file", self.users, "--iterations", "4096")
-            self.assertEqual(self.run_mhub("user", "add", *argv), 0)
+            self.assertEqual(self.run_mhub("ctl", "user", "add", *argv), 0)
             before = read_users(self.users)
-            self.assertEqual(self.run_mhub("user", "passwd", *argv), 1)
-        self.assertEqual(self.err, "mhub user passwd: the two passwords differ\n")
+            self.assertEqual(self.run_mhub("ctl", "user", "passwd", *argv), 1)
+        self.assertEqual(self.err, "mhub ctl user passwd: the two passwords differ\n")
         self.assertEqual(read_users(self.users), before)
 
     def test_mistakes(self) -> None:
         self.assertEqual(self.add("alice", ""), 1)
-        self.assertEqual(self.err, "mhub user add: the password is empty\n")
+        self.assertEqual(self.err, "mhub ctl user add: the password is empty\n")
         self.assertEqual(self.add("#alice"), 1)
         self.assertEqual(self.add("a:b"), 1)
         self.assertIn("cannot have a colon", self.err)

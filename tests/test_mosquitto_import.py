@@ -514,7 +514,7 @@ class Command(Case):
         status, out, errors = self.run_import(self.write(self.RULES))
         self.assertEqual(status, 0)
         for said in (out, errors):
-            self.assertIn("`mhub policy import-mosquitto acl --output acl.csv`", said)
+            self.assertIn("`mhub ctl policy import-mosquitto acl --output acl.csv`", said)
 
     def test_missing_files_are_named(self) -> None:
         text = "listener 8883\ncertfile none.crt\nkeyfile none.key\n"

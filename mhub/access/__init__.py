@@ -17,8 +17,8 @@ access        the one interface that reads and changes it: users, roles, rules, 
 calls         its calls by name, for the control socket and the command line
 service       the index of a running broker, and what a change does to live connections
 direct        the same interface on a store, while no broker runs
-population    whom a comparison of two policies is about: `mhub policy diff`
-expectations  what a policy has to allow and deny: `mhub policy test`
-second_opinion  what PyCasbin says about a policy: `mhub policy check`
+population    whom a comparison of two policies is about: `mhub ctl policy diff`
+expectations  what a policy has to allow and deny: `mhub ctl policy test`
+second_opinion  what PyCasbin says about a policy: `mhub ctl policy check`
 policies/     model.conf, the default policy, examples
 """

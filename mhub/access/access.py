@@ -1,6 +1,6 @@
-"""The one interface to users, roles, rules, bans and lock-outs.
+"""The one interface to users, roles, rules, bans, lock-outs and tokens.
 
-    mhub user|role|policy|ban -> control socket -> Access -> registry -> store, all other nodes
+    mhub ctl user|role|policy|ban -> control socket -> Access -> registry -> store, all other nodes
 
 Every change is checked as a whole before anything of it is done, is done as a whole or not at all,
 and is answered when it is durable: in the store of this node and with all nodes that are linked.
@@ -12,6 +12,7 @@ What is refused is an OperationError whose text names the entry.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Protocol
 
 from mhub.access import admin
@@ -27,15 +28,18 @@ from mhub.access.entries import (
     split_key,
     user_name,
 )
-from mhub.access.explain import explain
+from mhub.access.explain import Explanation, explain
 from mhub.access.index import Index
-from mhub.access.resources import check_resource
+from mhub.access.resources import WRITE, check_resource
 from mhub.access.results import Explained, InForce
 from mhub.access.roles import Roles
 from mhub.access.rows import ADMIN_ACTIONS
 from mhub.access.rules import Rules
+from mhub.access.scopes import FORBIDDEN, TOKEN, scopes_allow
 from mhub.access.table import Table, checked
+from mhub.access.tokens import ApiToken, Creator, Tokens
 from mhub.access.users import Secrets, Users
+from mhub.core.events import Events
 from mhub.core.principal import Certificate, Identity, Principal
 from mhub.core.registry import Registry
 from mhub.operations.contract import AccessStatus, BadArgument, OperationError
@@ -64,14 +68,20 @@ class Access:
         clock: Callable[[], float],
         time_of_day: Callable[[], float],
         settle: Callable[[], None],
+        events: Events,
     ) -> None:
         """`clock` is the hub's; settle() ends a turn that no socket began."""
         self._rights = rights
-        self._table = Table(registry, rights.directory, clock, time_of_day, settle)
+        self._table = Table(registry, rights.directory, clock, time_of_day, settle, events)
         self.users = Users(self._table, secrets)
         self.roles = Roles(self._table)
         self.rules = Rules(self._table)
         self.bans = Bans(self._table)
+        self.tokens = Tokens(self._table, self._creator)
+
+    def _creator(self, principal: Principal) -> Creator:
+        subjects = list(self._rights.rules.reach(principal).subjects)
+        return Creator(principal, self.may_admin(principal, WRITE, "users"), subjects)
 
     def in_force(self) -> InForce:
         """Where the rules are that decide."""
@@ -120,7 +130,11 @@ class Access:
                 "access control is off, all clients may do everything: [access] in the"
                 " configuration turns it on"
             )
-        if user:
+        token = self.tokens.of_user(user)
+        if token is not None:
+            principal = token.principal()
+            principal.client_id = client
+        elif user:
             principal = self._as_user(checked(user_name, user), client)
         elif anonymous:
             principal = Principal("", "")
@@ -136,6 +150,8 @@ class Access:
             found = explain(index, principal, action, topic, qos, retain)
         except ValueError as error:
             raise BadArgument(str(error)) from None
+        if token is not None and is_admin and found.allowed:
+            found = _within_scopes(found, token)
         return Explained(found, tuple(self._notes(principal)))
 
     def _as_user(self, name: str, client_id: str) -> Principal:
@@ -153,7 +169,10 @@ class Access:
         """What keeps a client out, whatever the rules are."""
         name = principal.user
         entry = self._table.registry.get(USER + name) if name else None
-        if name and entry is None:
+        if principal.method == TOKEN:
+            if principal.expires_at and principal.expires_at <= self._table.time_of_day():
+                yield f'the token "{name}" has expired'
+        elif name and entry is None:
             yield f'the user "{name}" is not in the registry' + self._table.meant(name, USER)
         elif entry is not None and self._table.readable(User, entry).locked:
             yield f'the user "{name}" is locked'
@@ -177,6 +196,18 @@ class Access:
                 yield f'the user "{name}" is locked out at {host}: {ban.reason}'
 
 
+def _within_scopes(found: Explanation, token: ApiToken) -> Explanation:
+    """What the rules allow a token, and what it may besides."""
+    verb = found.action.removeprefix("admin:")
+    if (verb, found.topic) in FORBIDDEN:
+        reason = f"no token may {verb} {found.topic}, whatever the rules are"
+    elif not scopes_allow(token.scopes, verb, found.topic):
+        reason = f"rules allow it, but the scopes of the token do not: {', '.join(token.scopes)}"
+    else:
+        return found
+    return replace(found, allowed=False, reason=reason)
+
+
 def _supposed(
     principal: Principal,
     roles: Sequence[str],
@@ -192,6 +223,7 @@ def _supposed(
     identity.tenant = tenant or principal.tenant
     identity.attributes = {**principal.attributes, **attributes}
     identity.grants = principal.grants
+    identity.expires_at = principal.expires_at
     found = principal.identified(identity)
     if common_name:
         found.certificate = Certificate(common_name)

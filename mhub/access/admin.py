@@ -11,17 +11,15 @@ from typing import Final
 from mhub.access.index import Index
 from mhub.access.resources import PLUGINS, READ, RESOURCES, WRITE
 from mhub.access.rows import ADMIN_READ, ADMIN_WRITE, ADMIN_WRITE_BIT
-from mhub.access.scopes import TOKEN, scopes_allow
+from mhub.access.scopes import FORBIDDEN, TOKEN
 from mhub.core.principal import Principal
 
 ACTION_OF: Final = {READ: ADMIN_READ, WRITE: ADMIN_WRITE}
 
 
 def may_admin(index: Index, principal: Principal, verb: str, resource: str) -> bool:
-    """`verb`: "read" or "write"."""
-    if not principal.user:
-        return False
-    if principal.method == TOKEN and not scopes_allow(principal.scopes, verb, resource):
+    """`verb`: "read" or "write".  Of a token, whose scopes have to allow it besides."""
+    if not principal.user or (principal.method == TOKEN and (verb, resource) in FORBIDDEN):
         return False
     return index.admin(principal, ACTION_OF[verb], resource)
 
@@ -30,11 +28,16 @@ def permissions(
     index: Index, principal: Principal, plugins: Iterable[str] = ()
 ) -> dict[str, list[str]]:
     """All that somebody may see, and change, of the resources that there are."""
-    names = [*RESOURCES, *(PLUGINS + name for name in sorted(plugins))]
+    names = resources(plugins)
     return {
         verb: [name for name in names if may_admin(index, principal, verb, name)]
         for verb in ACTION_OF
     }
+
+
+def resources(plugins: Iterable[str] = ()) -> list[str]:
+    """All that there are."""
+    return [*RESOURCES, *(PLUGINS + name for name in sorted(plugins))]
 
 
 def has_administrators(index: Index) -> bool:

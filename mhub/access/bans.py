@@ -2,6 +2,7 @@
 
 from unicodedata import normalize
 
+from mhub.access.announce import announced
 from mhub.access.entries import (
     BAN,
     LOCKOUT,
@@ -39,6 +40,7 @@ class Bans:
         ]
         return BanPage(tuple(page), len(keys) - len(page), registry.revision)
 
+    @announced("bans.add", "kind", "value")
     async def add(
         self,
         kind: str,
@@ -64,7 +66,8 @@ class Bans:
             raise BadArgument(str(error)) from None
         return await self._table.put(key, ban, entry.hlc if entry is not None else 0)
 
-    async def remove(self, kind: str, value: str) -> Changed:
+    @announced("bans.remove", "kind", "value")
+    async def remove(self, kind: str, value: str, by: str = "", reason: str = "") -> Changed:
         """A ban and a lock-out, whichever there is; LOGIN: a user at an address, `ADDRESS NAME`."""
         value = self._spelt(kind, value)
         keys = [checked(lambda _: lockout_key(kind, value), "")]

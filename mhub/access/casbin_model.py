@@ -2,8 +2,8 @@
 
 `policies/model.conf` says how rows decide; here are the functions that it names, written for one
 row at a time and sharing no code with the index but the reading of patterns.  The tests compare all
-three. `mhub policy check` and whoever wants a second opinion can ask it; the broker never does, for
-enforce() takes milliseconds and grows with the rows.
+three. `mhub ctl policy check` and whoever wants a second opinion can ask it; the broker never does,
+for enforce() takes milliseconds and grows with the rows.
 
 How PyCasbin 2.8 behaves, and what is done about it
     tenants       in `g` a domain is compared as text, so `*` would mean a tenant called *: the

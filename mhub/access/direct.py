@@ -127,6 +127,7 @@ class OfflineHub:
             time.monotonic,
             time.time,
             self.hub.flush,
+            self.hub.events,
         )
 
     async def perform(self, name: str, arguments: dict[str, object]) -> object:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TypeVar
 
-from mhub.access.entries import ROLE, RULE, USER, EntryError, Role, Rule, User, read
+from mhub.access.entries import ROLE, RULE, TOKEN, USER, EntryError, Role, Rule, Token, User, read
 from mhub.access.rows import (
     ALL_TENANTS,
     Row,
@@ -208,7 +208,10 @@ def check_entry(key: str, text: str) -> None:
     """
     name = key[key.find("/") + 1 :]
     try:
-        if not text or not key.startswith((RULE, ROLE, USER)):
+        if not text or not key.startswith((RULE, ROLE, USER, TOKEN)):
+            return
+        if key.startswith(TOKEN):
+            read(Token, key, text)
             return
         if key.startswith(ROLE):
             role_rows(name, read(Role, key, text), key)

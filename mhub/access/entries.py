@@ -1,4 +1,4 @@
-"""What the entries of the registry say: users, roles, rules, bans and lock-outs.
+"""What the entries of the registry say: users, roles, rules, bans, lock-outs and tokens.
 
     user/NAME         {"password": "$argon2id$…", "scram": "SCRAM-SHA-256$…", "roles": ["device"],
                        "tenant": "", "attributes": {"site": "hall-1"}, "locked": false,
@@ -8,6 +8,9 @@
                        "note": ""}
     ban/KIND/VALUE    {"reason": "", "until": 0.0, "by": "", "created_at": 0.0}
     lockout/KIND/VALUE  {"until": 0.0, "failures": 0, "times": 0}   `mhub.auth.guard` makes them
+    token/ID          {"name": "ci", "hash": SHA-256 of the secret, "scopes": ["read:stats"],
+                       "roles": [], "tenant": "", "created_at": 0.0, "created_by": "",
+                       "expires_at": 0.0, "note": ""}
 
 Each is a JSON object.  Names and values are free text and may contain "/".  Every field is checked
 by the same reader, whether it comes from the registry or from somebody who changes it; text that is
@@ -22,6 +25,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, TypeVar
 
 from mhub.access.quota import LimitsError, Value, check_limits
+from mhub.access.scopes import TOKEN_USER, check_scope
 from mhub.auth.addresses import parse_network, show_network
 from mhub.auth.saslprep import saslprep
 from mhub.config.problems import nearest
@@ -31,6 +35,7 @@ ROLE: Final = "role/"
 RULE: Final = "rule/"
 BAN: Final = "ban/"
 LOCKOUT: Final = "lockout/"
+TOKEN: Final = "token/"
 
 EVERYBODY: Final = ("everyone", "authenticated", "anonymous")
 """Roles that clients have by what they are: they can be given to nobody."""
@@ -43,6 +48,7 @@ LOGIN: Final = "login"
 """The kind of a lock-out of a user at one address; its value is `ADDRESS NAME`."""
 
 _ATTRIBUTE: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_TOKEN_NAME: Final = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _ROLE: Final = re.compile(r"""[^\s,:'"()\[\]|&%*#+/]{1,128}""")
 
 T = TypeVar("T")
@@ -155,6 +161,21 @@ def _row(value: object) -> tuple[str, ...]:
     return tuple(value)
 
 
+def token_name(value: object) -> str:
+    """Raises ValueError."""
+    if not isinstance(value, str) or not _TOKEN_NAME.fullmatch(value):
+        raise ValueError("the name of a token has up to 64 letters, digits and . _ -")
+    return value
+
+
+def _scopes(value: object) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)) or not all(isinstance(each, str) for each in value):
+        raise ValueError("expected a list of scopes")
+    for scope in value:
+        check_scope(scope)
+    return tuple(dict.fromkeys(value))
+
+
 def user_name(value: str) -> str:
     """The form in which a user's name is kept and compared: SASLprep.  Raises ValueError."""
     name = saslprep(value)
@@ -162,6 +183,8 @@ def user_name(value: str) -> str:
         raise ValueError("the name is empty")
     if name != name.strip():
         raise ValueError("a name cannot begin or end with a space")
+    if name.startswith(TOKEN_USER):
+        raise ValueError(f"names that begin with {TOKEN_USER} are those of API tokens")
     if len(name) > MAX_NAME:
         raise ValueError(f"the name is longer than {MAX_NAME} characters")
     return name
@@ -209,11 +232,24 @@ class Lockout:
     times: int = _field(_count, 0)
 
 
-Record = TypeVar("Record", User, Role, Rule, Ban, Lockout)
+@dataclass(frozen=True, repr=False)
+class Token:
+    name: str = _field(token_name, "")
+    hash: str = _field(_secret, "")  # SHA-256 of the secret, in hex
+    scopes: tuple[str, ...] = _field(_scopes, ())
+    roles: tuple[str, ...] = _field(_roles, ())
+    tenant: str = _field(_tenant, "")
+    created_at: float = _field(_time, 0.0)
+    created_by: str = _field(_line, "")
+    expires_at: float = _field(_time, 0.0)  # seconds since 1970; 0: never
+    note: str = _field(_line, "")
+
+
+Record = TypeVar("Record", User, Role, Rule, Ban, Lockout, Token)
 
 _READERS: Final[dict[Any, dict[str, Callable[[object], Any]]]] = {
     cls: {each.name: each.metadata["read"] for each in fields(cls)}
-    for cls in (User, Role, Rule, Ban, Lockout)
+    for cls in (User, Role, Rule, Ban, Lockout, Token)
 }
 
 
@@ -255,7 +291,7 @@ def _checked(
     return checked
 
 
-def write(record: User | Role | Rule | Ban | Lockout) -> str:
+def write(record: User | Role | Rule | Ban | Lockout | Token) -> str:
     """An entry as the registry keeps it."""
     return json.dumps(vars(record), ensure_ascii=False, separators=(",", ":"))
 
@@ -290,7 +326,7 @@ def lockout_key(kind: str, value: str) -> str:
         host, _, name = value.partition(" ")
         if not name:
             raise ValueError(
-                f'expected "ADDRESS NAME", as `mhub ban list` shows it, found "{value}"'
+                f'expected "ADDRESS NAME", as `mhub ctl ban list` shows it, found "{value}"'
             )
         return f"{LOCKOUT}{kind}/{address(host)} {name}"
     return LOCKOUT + ban_key(kind, value)[len(BAN) :]

@@ -1,4 +1,4 @@
-"""Expectations about a policy, for `mhub policy test`: what has to be allowed, and what denied.
+"""Expectations about a policy, for `mhub ctl policy test`: what has to be allowed, and what denied.
 
     # comment
     allow, user:alice, publish, devices/pump-1/state, client=pump-1, qos=1, retain=yes

@@ -122,6 +122,43 @@ class RoleDetail:
 
 
 @dataclass(frozen=True)
+class TokenSummary:
+    """An API token, without its secret, which nobody knows but who has it."""
+
+    id: str
+    name: str
+    user: str  # as rules call it
+    scopes: tuple[str, ...]
+    roles: tuple[str, ...]
+    tenant: str
+    created_at: float
+    created_by: str
+    expires_at: float  # seconds since 1970; 0: never
+    is_expired: bool
+    last_used_at: float  # at this node, since it has started; 0: not at all
+    note: str
+    version: str
+
+
+@dataclass(frozen=True)
+class TokenPage:
+    tokens: tuple[TokenSummary, ...]  # by id
+    left: int
+    revision: str
+
+
+@dataclass(frozen=True)
+class TokenMade:
+    """A new token: this is the only time that its secret is shown."""
+
+    id: str
+    name: str
+    token: str  # what a program sends as `Authorization: Bearer`
+    version: str
+    revision: str
+
+
+@dataclass(frozen=True)
 class InForce:
     policy: str  # "registry", or the file that the rules are in; "": access control is off
 

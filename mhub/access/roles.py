@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from mhub.access.announce import announced
 from mhub.access.directory import role_rows
 from mhub.access.entries import (
     EVERYBODY,
@@ -51,15 +52,28 @@ class Roles:
             revision=self._table.registry.revision,
         )
 
-    async def add(self, name: str, values: Mapping[str, object] | None = None) -> Changed:
+    @announced("roles.add", "name", "values")
+    async def add(
+        self, name: str, values: Mapping[str, object] | None = None, by: str = "", reason: str = ""
+    ) -> Changed:
         name = checked(role_name, name)
         key = ROLE + name
         if name in EVERYBODY:
             raise BadArgument(f'the role "{name}" is built in')
-        self._table.refuse_existing(key, f'there is a role "{name}" already; see `mhub role set`')
+        self._table.refuse_existing(
+            key, f'there is a role "{name}" already; see `mhub ctl role set`'
+        )
         return await self._table.put(key, self._new_role(key, name, Role(), values), 0)
 
-    async def update(self, name: str, values: Mapping[str, object], expected: str = "") -> Changed:
+    @announced("roles.update", "name", "values")
+    async def update(
+        self,
+        name: str,
+        values: Mapping[str, object],
+        expected: str = "",
+        by: str = "",
+        reason: str = "",
+    ) -> Changed:
         """Other parents, limits, note; what is not given stays."""
         name = self._role(name)
         key = ROLE + name
@@ -69,11 +83,16 @@ class Roles:
         role = self._new_role(key, name, role, values)
         return await self._table.put(key, role, entry.hlc if entry is not None else 0)
 
-    async def delete(self, name: str, cascade: bool = False, expected: str = "") -> Deleted:
+    @announced("roles.delete", "name", "cascade")
+    async def delete(
+        self, name: str, cascade: bool = False, expected: str = "", by: str = "", reason: str = ""
+    ) -> Deleted:
         """A role that nobody has and no rule names; with `cascade`, also out of all of these."""
         name = self._role(name)
         if name in EVERYBODY:
-            raise BadArgument(f'the role "{name}" is built in; `mhub policy remove` removes rules')
+            raise BadArgument(
+                f'the role "{name}" is built in; `mhub ctl policy remove` removes rules'
+            )
         key = ROLE + name
         entry = self._table.registry.get(key)
         self._table.check_version(entry, expected, key)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 
+from mhub.access.announce import announced
 from mhub.access.entries import ROLE, RULE, USER, EntryError, Rule, changed, write
 from mhub.access.policy import resource_warnings
 from mhub.access.results import RulePage, RulesChanged, RuleSummary
@@ -47,6 +48,7 @@ class Rules:
             for key in registry.keys(prefix, after):
                 yield from directory.rows_of(key)
 
+    @announced("rules.change", "add", "remove", "replace_all")
     async def change(
         self,
         add: Sequence[Sequence[str]] = (),
@@ -55,6 +57,8 @@ class Rules:
         note: str = "",
         places: Sequence[str] = (),
         expected: str = "",
+        by: str = "",
+        reason: str = "",
     ) -> RulesChanged:
         """Rows to add, ids to remove; `replace_all`: all rules that are not added go.
 

@@ -7,7 +7,8 @@
 
 `write` does not include `read`.  A token is a secret that lies in files of programs, and whoever
 gets hold of one must not be able to make himself another, or a user: so no scope and no rule lets a
-token change users, roles or rules, or have anything to do with tokens (FORBIDDEN).
+token change users, roles, rules or the configuration, or have anything to do with tokens
+(FORBIDDEN).
 """
 
 from collections.abc import Iterable
@@ -27,7 +28,14 @@ METRICS: Final = "metrics"
 PLAIN: Final = (READ, WRITE, MQTT, METRICS)
 
 FORBIDDEN: Final = frozenset(
-    {(WRITE, "users"), (WRITE, "roles"), (WRITE, "policies"), (READ, "tokens"), (WRITE, "tokens")}
+    {
+        (WRITE, "users"),
+        (WRITE, "roles"),
+        (WRITE, "policies"),
+        (WRITE, "configuration"),
+        (READ, "tokens"),
+        (WRITE, "tokens"),
+    }
 )
 """What no token may, whatever its scopes and the rules are."""
 

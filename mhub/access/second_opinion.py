@@ -1,4 +1,4 @@
-"""What PyCasbin says about a policy that the index decides: for `mhub policy check`.
+"""What PyCasbin says about a policy that the index decides: for `mhub ctl policy check`.
 
 Each row is asked about by who it is for and, where that is a role, by somebody who has it, on a
 topic that its pattern matches and on one beside it, at each QoS and with and without retain.  As an

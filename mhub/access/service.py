@@ -133,6 +133,10 @@ class AccessService:
         """The resources that somebody may read, and write."""
         return admin.permissions(self.rules, principal, self.plugins)
 
+    def resources(self) -> list[str]:
+        """All that there are, with those of plugins."""
+        return admin.resources(self.plugins)
+
     def has_administrators(self) -> bool:
         return admin.has_administrators(self.rules)
 

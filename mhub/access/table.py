@@ -23,6 +23,7 @@ from mhub.access.policy import role_errors
 from mhub.access.results import BanSummary, Changed, RuleSummary
 from mhub.access.rows import Row, role_subject
 from mhub.config.problems import nearest
+from mhub.core.events import Events
 from mhub.core.registry import Change, Entry, Registry, StaleVersion
 from mhub.operations.contract import BadArgument, OperationError, Stale
 
@@ -43,8 +44,10 @@ class Table:
         clock: Callable[[], float],
         time_of_day: Callable[[], float],
         settle: Callable[[], None],
+        events: Events,
     ) -> None:
         """`clock` is the hub's; settle() ends a turn that no socket began."""
+        self.events = events
         self.registry = registry
         self.directory = directory
         self.time_of_day = time_of_day
@@ -104,7 +107,7 @@ class Table:
             if role not in known:
                 raise BadArgument(
                     f'{key}: there is no role "{role}"'
-                    + (self.meant_role(role) or "; `mhub role add` makes one")
+                    + (self.meant_role(role) or "; `mhub ctl role add` makes one")
                 )
 
     def check_links(self, rows: Iterable[Row], instead_of: Container[str]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Final, Protocol
 
+from mhub.access.announce import announced
 from mhub.access.directory import user_rows
 from mhub.access.entries import (
     BAN,
@@ -90,18 +91,21 @@ class Users:
             revision=self._table.registry.revision,
         )
 
+    @announced("users.add", "name", "values")
     async def add(
         self,
         name: str,
         password: str = "",
         iterations: int = 0,
         values: Mapping[str, object] | None = None,
+        by: str = "",
+        reason: str = "",
     ) -> Changed:
         """A new user; without a password it can prove who it is in other ways only."""
         name = checked(user_name, name)
         key = USER + name
         self._table.refuse_existing(
-            key, f'there is a user "{name}" already; see `mhub user set` and `passwd`'
+            key, f'there is a user "{name}" already; see `mhub ctl user set` and `passwd`'
         )
         user = replace(
             self._new_user(key, name, User(), values),
@@ -112,7 +116,10 @@ class Users:
         # Made meanwhile by somebody else: then this one is refused.
         return await self._table.put(key, user, 0)
 
-    async def bring(self, hashes: Mapping[str, str], note: str = "") -> UsersImported:
+    @announced("users.import", "hashes")
+    async def bring(
+        self, hashes: Mapping[str, str], note: str = "", by: str = "", reason: str = ""
+    ) -> UsersImported:
         """New users by name, with hashes that they had elsewhere: all of them, or none."""
         values: dict[str, str | None] = {}
         there = []
@@ -136,7 +143,15 @@ class Users:
         added = tuple(key[len(USER) :] for key in values)
         return UsersImported(done.revision, added, tuple(there))
 
-    async def update(self, name: str, values: Mapping[str, object], expected: str = "") -> Changed:
+    @announced("users.update", "name", "values")
+    async def update(
+        self,
+        name: str,
+        values: Mapping[str, object],
+        expected: str = "",
+        by: str = "",
+        reason: str = "",
+    ) -> Changed:
         """Other roles, tenant, attributes, limits, note; what is not given stays."""
         name, user, entry = self._user(name)
         self._table.check_version(entry, expected)
@@ -144,8 +159,15 @@ class Users:
             entry.key, self._new_user(entry.key, name, user, values), entry.hlc
         )
 
+    @announced("users.passwd", "name")
     async def passwd(
-        self, name: str, password: str, iterations: int = 0, expected: str = ""
+        self,
+        name: str,
+        password: str,
+        iterations: int = 0,
+        expected: str = "",
+        by: str = "",
+        reason: str = "",
     ) -> Changed:
         name, user, entry = self._user(name)
         self._table.check_version(entry, expected)
@@ -161,7 +183,10 @@ class Users:
         )
         return await self._table.put(entry.key, user, entry.hlc)
 
-    async def lock(self, name: str, locked: bool, expected: str = "") -> Changed:
+    @announced("users.lock", "name", "locked")
+    async def lock(
+        self, name: str, locked: bool, expected: str = "", by: str = "", reason: str = ""
+    ) -> Changed:
         """Lock a user out, or let it in again, whatever its password is.
 
         To let it in ends what it was locked out for after failed logins as well, also for a user
@@ -183,7 +208,10 @@ class Users:
             raise OperationError(f'the user "{name}" {state}')
         return await self._table.change(values, {entry.key: entry.hlc}, entry.key)
 
-    async def delete(self, name: str, expected: str = "") -> Deleted:
+    @announced("users.delete", "name")
+    async def delete(
+        self, name: str, expected: str = "", by: str = "", reason: str = ""
+    ) -> Deleted:
         """A user, and the rules about it: who gets the name later must not inherit them."""
         name, _, entry = self._user(name)
         self._table.check_version(entry, expected)

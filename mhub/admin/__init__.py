@@ -4,6 +4,7 @@
     control socket ------------> app (the same, for local callers)
 
 endpoint    functions as endpoints: what a request may bring, and what is checked of it
+metrics/    the numbers as Prometheus reads them
 resources/  the endpoints, a module for each resource
 app         from a request to its endpoint and back, by Klein
 gate        rate, identity, origin, permission

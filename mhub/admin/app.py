@@ -22,6 +22,7 @@ from werkzeug.exceptions import HTTPException
 
 from mhub.admin.endpoint import CSV, EVENTS, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
+from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.openapi import document
 from mhub.admin.problem import CONTENT_TYPE as PROBLEM
 from mhub.admin.problem import UnsupportedType, encoded, status_of
@@ -63,6 +64,7 @@ class AdminApp:
     ) -> None:
         self.gate = gate
         self.operations = operations
+        self.mqtt: Gateway | None = None  # MQTT over HTTP
         self.streams = 0
         self.requests: dict[int, int] = {}  # answers by status
         self._reactor = reactor
@@ -111,7 +113,7 @@ class AdminApp:
             if not running.called:
                 self._running.add(running)
                 running.addBoth(lambda _: self._running.discard(running))
-                answer.on_gone = running.cancel
+                answer.cancel = running.cancel
             # Klein cancels this if the client goes, and not the operation.
             return answer.ended
 
@@ -151,6 +153,7 @@ class AdminApp:
             self.gate.check_origin(request, method, caller)
         self.gate.check(caller, endpoint, reason)
         call = Call(self.operations, caller, self.gate, request)
+        call.mqtt = self.mqtt
         call.reason = reason[:1000]
         call.if_match = (request.getHeader("if-match") or "").strip().strip('"').replace("*", "")
         call.accept = request.getHeader("accept") or ""
@@ -166,14 +169,14 @@ class AdminApp:
         if isinstance(result, AsyncGenerator):
             await self._stream(endpoint, call, result, answer)
             return
-        answer.on_gone = None  # it goes on
         if inspect.isawaitable(result):
             result = await result
         answer.headers.update(call.headers)
         if call.etag:
             answer.headers["ETag"] = f'"{call.etag}"'
         if isinstance(result, bytes):
-            answer.send(call.status or 200, endpoint.stream or "application/octet-stream", result)
+            media_type = call.answer_type or endpoint.stream or "application/octet-stream"
+            answer.send(call.status or 200, media_type, result)
         elif result is None:
             answer.send(call.status or 204, "", b"")
         else:
@@ -185,6 +188,7 @@ class AdminApp:
         if self.streams >= self.gate.settings.max_streams and endpoint.stream == EVENTS:
             raise LimitReached("there are too many streams already (admin.max_streams)")
         self.streams += 1
+        answer.ends_with_client = True
         try:
             async with aclosing(pieces):
                 # What is refused is refused before the first piece, and so has a status.
@@ -236,7 +240,8 @@ class Answer:
         self.request = request
         self.ended: Deferred[None] = Deferred()
         self.headers: dict[str, str] = {}
-        self.on_gone: Callable[[], None] | None = None
+        self.cancel: Callable[[], None] | None = None  # ends what is being done for it
+        self.ends_with_client = False
         self._reactor = reactor
         self._note = note
         self._is_gone = False
@@ -279,8 +284,8 @@ class Answer:
     def _on_end(self, reason: object) -> None:
         """All of it is written, or the client is gone."""
         self._is_gone = True
-        if self.on_gone is not None and isinstance(reason, Failure):
-            self.on_gone()
+        if self.ends_with_client and self.cancel is not None and isinstance(reason, Failure):
+            self.cancel()
         if not self.ended.called:
             self.ended.callback(None)
 

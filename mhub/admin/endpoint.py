@@ -35,6 +35,7 @@ from mhub.operations.contract import BadArgument
 if TYPE_CHECKING:
     from mhub.admin.caller import Caller
     from mhub.admin.gate import Gate
+    from mhub.admin.mqtt.gateway import Gateway
     from mhub.operations.operations import Operations
 
 BASE: Final = "/admin/v1"
@@ -99,8 +100,21 @@ class Call:
         self.status = 0  # set by the function, where it is not 200
         self.media_type = ""  # of a raw body
         self.accept = ""  # what the caller takes
+        self.answer_type = ""  # set by the function: the media type of bytes, where there are more
         self.last_event_id = ""  # of a stream that goes on
         self.headers: dict[str, str] = {}  # of the answer, besides those that all have
+        self.mqtt: Gateway | None = None  # MQTT over HTTP
+
+    async def is_still_known(self) -> bool:
+        """Whether the caller of a stream would still be let in as the same one."""
+        from mhub.admin.logins import NotLoggedIn
+
+        caller = self.caller
+        try:
+            now = await self.gate.caller_of(self.request, caller.address, caller.kind == "local")
+        except NotLoggedIn:
+            return False
+        return now.kind == caller.kind and now.principal.user == caller.principal.user
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,16 @@ its owner did not open, so a change by a session needs the second secret of that
 
 import base64
 import hmac
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
+from mhub.access.resources import RESOURCES
 from mhub.admin.caller import BASIC, SESSION, TOKEN, Caller, Rights, local, may, nobody
 from mhub.admin.endpoint import Endpoint
 from mhub.admin.logins import Logins, NotLoggedIn, Session
+from mhub.admin.plugins import Plugins
+from mhub.auth.addresses import host_of
 from mhub.config.admin import LISTENER, AdminSettings
 from mhub.core.principal import Identity, Principal
 from mhub.operations.contract import BadArgument, Forbidden, LimitReached
@@ -51,10 +54,9 @@ class Gate:
         find_token: Callable[[str], Token | None],
         settings: AdminSettings,
         clock: Callable[[], float],
-        resources: Callable[[], Sequence[str]],
+        plugins: Plugins,
     ) -> None:
-        """`resources` are the names of all that there are permissions for."""
-        self.resources = resources
+        self.plugins = plugins
         self.document: Callable[[], dict[str, Any]] = dict  # the OpenAPI document
         self.logins = logins
         self.settings = settings
@@ -70,6 +72,10 @@ class Gate:
         prefix = "__Host-" if self.settings.tls is not None else ""
         return f"{prefix}mhub_{self.settings.port}"
 
+    def resources(self) -> list[str]:
+        """The names of all that there are permissions for."""
+        return [*RESOURCES, *(each.resource for each in self.plugins.all)]
+
     # Rate
 
     def pass_rate(self, address: str) -> None:
@@ -78,12 +84,13 @@ class Gate:
         if not rate:
             return
         now = self._clock()
-        full_at = max(self._full_at.pop(address, 0.0), now)
+        host = host_of(address)
+        full_at = max(self._full_at.pop(host, 0.0), now)
         if full_at - now > BURST_S:
-            self._full_at[address] = full_at
+            self._full_at[host] = full_at
             self.limited += 1
             raise LimitReached("too many requests from this address (admin.max_requests_per_s)")
-        self._full_at[address] = full_at + 1.0 / rate
+        self._full_at[host] = full_at + 1.0 / rate
         while len(self._full_at) > MOST_ADDRESSES:
             del self._full_at[next(iter(self._full_at))]
 
@@ -93,7 +100,7 @@ class Gate:
         """Raises NotLoggedIn for credentials that are wrong."""
         if is_local:
             return local()
-        scheme, _, rest = (request.getHeader(b"authorization") or "").strip().partition(" ")
+        scheme, _, rest = (request.getHeader("authorization") or "").strip().partition(" ")
         if scheme:
             if scheme.lower() == "bearer":
                 return self._token(rest.strip(), address)
@@ -173,12 +180,9 @@ class Gate:
         if caller.kind == TOKEN:
             if not endpoint.tokens:
                 raise Forbidden("this is not for tokens: log in as a user")
-            if endpoint.scope and endpoint.scope in caller.scopes:
-                if not endpoint.resource:
-                    return
-            elif not endpoint.resource:
-                raise Forbidden(f'the token needs the scope "{endpoint.scope or "read"}"')
-        if endpoint.resource and not self.may(caller, endpoint):
+            if not endpoint.resource and endpoint.scope not in caller.scopes:
+                raise Forbidden(f'the token needs the scope "{endpoint.scope}"')
+        if not self._is_permitted(caller, endpoint):
             raise Forbidden(
                 f"{caller.name!r} needs the permission admin:{endpoint.verb} on"
                 f" {endpoint.resource!r}"
@@ -186,10 +190,15 @@ class Gate:
         if self.settings.require_reason and endpoint.changes and not reason:
             raise BadArgument("say why, with the parameter `reason` (admin.require_reason)")
 
-    def may(self, caller: Caller, endpoint: Endpoint) -> bool:
-        if endpoint.scope and endpoint.scope in caller.scopes:
+    def _is_permitted(self, caller: Caller, endpoint: Endpoint) -> bool:
+        if not endpoint.resource:
+            return True
+        if endpoint.scope and endpoint.scope in caller.scopes:  # narrower than that of the resource
             return self.rights.may_admin(caller.principal, endpoint.verb, endpoint.resource)
-        return may(self.rights, caller, endpoint.verb, endpoint.resource)
+        return self.may(caller, endpoint.verb, endpoint.resource)
+
+    def may(self, caller: Caller, verb: str, resource: str) -> bool:
+        return may(self.rights, caller, verb, resource)
 
 
 def _basic(text: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Final
 
+from mhub.auth.addresses import host_of
 from mhub.auth.chain import Chain
 from mhub.auth.lookup import parse_entry
 from mhub.config.admin import LISTENER, AdminSettings
@@ -128,7 +129,7 @@ class Logins:
     async def basic(self, user: str, password: str, address: str) -> Principal:
         """As check(), for one who sends it with each request."""
         now = self._clock()
-        key = hmac.digest(self._key, f"{user}\0{password}\0{address}".encode(), "sha256")
+        key = hmac.digest(self._key, f"{user}\0{password}\0{host_of(address)}".encode(), "sha256")
         known = self._basic.pop(key, None)
         if known is not None and now < known[0] and self._is_valid(known[1], known[2]):
             self._basic[key] = known

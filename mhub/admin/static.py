@@ -6,6 +6,7 @@ of a file.
 """
 
 import gzip
+import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from hashlib import sha256
@@ -55,12 +56,15 @@ class StaticFiles:
             if each.is_dir():
                 self._read(each, name)
                 continue
-            suffix = "." + each.name.rpartition(".")[2]
-            if suffix in TYPES:
-                data = each.read_bytes()
-                digest = sha256(data).hexdigest()[:32]
-                compressed = gzip.compress(data, 9, mtime=0)
-                self.files[name] = File(TYPES[suffix], data, compressed, f'"{digest}"')
+            self.add(name, each.read_bytes())
+
+    def add(self, path: str, data: bytes) -> None:
+        """A file of a type that pages are made of; others are left out."""
+        media_type = TYPES.get("." + path.rpartition(".")[2])
+        if media_type is not None and data:
+            digest = sha256(data).hexdigest()[:32]
+            compressed = gzip.compress(data, 9, mtime=0)
+            self.files[path] = File(media_type, data, compressed, f'"{digest}"')
 
     def add_to(self, app: Klein) -> None:
         """A page has one document; which of its views is shown is in the fragment."""
@@ -94,11 +98,10 @@ class StaticFiles:
         return data
 
 
+_HOST: Final = re.compile(r"([A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?")
+
+
 def _host(request: Any) -> str:
     """The name by which the page was asked for; "" if it is none."""
-    text = request.getHeader("host") or ""
-    host = text[: text.index("]") + 1] if text.startswith("[") and "]" in text else text
-    if not host.startswith("["):
-        host = host.partition(":")[0]
-    plain = host.strip("[]").replace(":", "").replace("-", "").replace(".", "")
-    return host if plain.isascii() and plain.isalnum() else ""
+    found = _HOST.fullmatch(request.getHeader("host") or "")
+    return found[1] if found is not None else ""

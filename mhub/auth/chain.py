@@ -22,6 +22,7 @@ from typing import Any, Final
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 
+from mhub.access.scopes import TOKEN_USER
 from mhub.auth import contract
 from mhub.auth.contract import Answer, Source, cannot_tell, is_plain
 from mhub.auth.lookup import tenant_of, user_entry
@@ -223,6 +224,9 @@ class Chain:
         user = identity.user
         if not is_plain(user):
             return failure("a user name with control characters", reasons.NOT_AUTHORIZED)
+        if user.startswith(TOKEN_USER):
+            # Rules about an API token are for that token alone, which no authenticator proves.
+            return failure(f"the user {user!r} is called like a token", reasons.NOT_AUTHORIZED)
         entry = user_entry(self._hub, user) if user else None
         if entry is not None:
             if entry.get("locked"):

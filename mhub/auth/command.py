@@ -5,7 +5,7 @@ from argparse import ArgumentParser
 
 from mhub.auth import hashes
 from mhub.auth.hashes import Costs
-from mhub.control.access_command import add_password, password_of
+from mhub.ctl.access_command import add_password, password_of
 
 OK = 0
 FAILED = 1
@@ -15,7 +15,7 @@ def main(argv: list[str]) -> int:
     parser = ArgumentParser(
         prog="mhub hash-password",
         description="Print the hash of a password (argon2id), for a database that the broker asks."
-        " `mhub user` sets passwords in the registry and in password files.",
+        " `mhub ctl user` sets passwords in the registry and in password files.",
     )
     add_password(parser, with_scram=False)
     args = parser.parse_args(argv)

@@ -1,4 +1,4 @@
-"""`type = "registry"`: the users that `mhub user` makes, the same on all nodes of a cluster.
+"""`type = "registry"`: the users that `mhub ctl user` makes, the same on all nodes of a cluster.
 
     user/NAME              {"password": HASH, "scram": VERIFIER, "tenant": "", "attributes": {}, …}
     setting/decoy-secret   {"value": BASE64}, for the salts of names that SCRAM does not know

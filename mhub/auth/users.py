@@ -39,8 +39,8 @@ MAX_ITERATIONS: Final = 10_000_000
 """Each login costs the client this many rounds: more than this is a mistake."""
 
 ITERATIONS: Final = 600_000
-"""For passwords that people choose.  It is computed once, by `mhub user`; at a login by SCRAM the
-client does, in some 0.2 s on a PC.  What it buys is time when the file is stolen."""
+"""For passwords that people choose.  It is computed once, by `mhub ctl user`; at a login by SCRAM
+the client does, in some 0.2 s on a PC.  What it buys is time when the file is stolen."""
 
 SALT_SIZE: Final = 16
 KEY_SIZE: Final = 32
@@ -243,7 +243,7 @@ def _replace(target: Path, data: bytes) -> None:
 
 def _fresh() -> bytes:
     secret = _encode(secrets.token_bytes(KEY_SIZE))
-    return f"# users of mhub; edit with `mhub user --file`\ndecoy-secret = {secret}\n".encode()
+    return f"# users of mhub; edit with `mhub ctl user --file`\ndecoy-secret = {secret}\n".encode()
 
 
 def _parse_hash(line: str) -> tuple[str, str, str]:
@@ -263,7 +263,7 @@ def _parse_scram(line: str) -> tuple[str, Verifier]:
     name = found[1]
     if prepare_name(name) != name:
         raise ValueError(
-            "the name is not in the form of SASLprep; add the user again with mhub user add"
+            "the name is not in the form of SASLprep; add the user again with mhub ctl user add"
         )
     return name, parse_verifier(found[2])
 

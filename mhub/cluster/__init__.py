@@ -15,6 +15,7 @@ Sans-I/O, so that a whole cluster can run in one process under a clock of its ow
     rounds      the registry: the same, and how far each node has taken the table of each
     migration   one session for each client id, which follows its client from node to node
     offers      drain: sessions of a node that leaves, whose clients are not connected
+    queries     what operators ask of other nodes: questions, and answers in parts
     detector    failed-node detector: which nodes are gone, for this one to take over from
     drain       how far a failed node is that gives away what it has
 

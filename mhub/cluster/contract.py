@@ -12,7 +12,7 @@ a list with a clock.
 
 from typing import Final, Protocol
 
-PROTOCOL: Final = 2
+PROTOCOL: Final = 3
 """The version of everything that crosses a link: hello and frames (docs/peer-protocol.md)."""
 
 OLDEST: Final = 2

@@ -45,6 +45,9 @@ REGISTRY_ENTRIES: Final = 29  # what the other side does not have of them
 REGISTRY_FILLED: Final = 30  # that was all for these buckets
 REGISTRY_TAKEN: Final = 31  # all of a round is here
 REGISTRY_DROP: Final = 32  # entries of yours were deleted
+QUERY: Final = 33  # what an operator asks of all nodes
+ANSWER: Final = 34  # a part of the answer
+ANSWER_MORE: Final = 35  # the next part, or no more of it
 
 
 def pack(**fields: Any) -> bytes:

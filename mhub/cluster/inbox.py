@@ -8,7 +8,8 @@ messages are in it, or in the store behind it.  So when a batch is under way and
 so the other side does not send more than its window.
 
 The order of a link is kept: what comes behind a frame that waits does so, too, but for what shows
-that a node is alive, and for confirmations, which are about the other direction.  While the store
+that a node is alive, for confirmations, which are about the other direction, and for questions of
+operators, who want to know why something waits.  While the store
 fails nothing waits: QoS 0 goes on then, and what has to be kept is bounded by who sends it.
 """
 
@@ -21,7 +22,12 @@ from mhub.cluster.member import Member
 if TYPE_CHECKING:
     from mhub.cluster.node import Node
 
-AT_ONCE: Final = frozenset((frames.PING, frames.PONG, frames.CONFIRM))
+AT_ONCE: Final = frozenset(
+    (
+        *(frames.PING, frames.PONG, frames.CONFIRM),
+        *(frames.QUERY, frames.ANSWER, frames.ANSWER_MORE),
+    )
+)
 
 UNNUMBERED: Final = bytes(8)
 """How a frame with messages of QoS 0 alone begins."""

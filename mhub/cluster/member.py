@@ -30,6 +30,7 @@ class Member:
         self.peer = peer
         self.address = ""
         self.version = ""
+        self.protocol = 0  # the version that both nodes speak
         self.instance = ""  # of its process, so that a restart is noticed
         self.host = ""  # the node in whose process it is, if that takes over from it
         self.shared_store = ""  # of which store another node could take over what it has

@@ -6,6 +6,7 @@
     Rounds    the same for the registry, and who has what of it
     Migration one owner for each session, which follows its client
     Drain     sessions of a node that leaves
+    Queries   what operators ask of other nodes
     Inbox     frames that wait for the store of this node
 
 Sans-I/O: time comes as an argument or from the clock that it was given, chance from a seeded
@@ -26,6 +27,7 @@ from mhub.cluster.inbox import Inbox
 from mhub.cluster.member import DEAD, DOWN, LEFT, SUSPECT, SYNCING, UP, Member
 from mhub.cluster.migration.migration import Migration
 from mhub.cluster.offers import Offers
+from mhub.cluster.queries import Queries
 from mhub.cluster.rounds import Rounds
 from mhub.cluster.said import Said, as_text
 from mhub.cluster.tables import Tables
@@ -94,6 +96,8 @@ class Node:
         self.leaving = False
         self.warn = log  # what somebody should look after
         self.count_strangers: Callable[[], dict[str, int]] = dict  # for $SYS
+        # Somebody who wants to know when a table says something else about a client
+        self.client_changed: Callable[[str], None] | None = None
         self._dialer = dialer
         self._dials = Dials(settings.node, settings.retry_s, settings.retry_max_s, random)
         self._unreachable = Unreachable(settings.dead_s)
@@ -105,6 +109,7 @@ class Node:
         self.rounds = Rounds(self)
         self.migration = Migration(self)
         self.offers = Offers(self)
+        self.queries = Queries(self)
         self.inbox = Inbox(self)
         self._handlers: dict[int, Callable[[Member, bytes], None]] = {
             frames.RESUME: self._resumed,
@@ -132,6 +137,7 @@ class Node:
             frames.ASK: self.migration.exchange.on_ask,
             frames.UNKNOWN: self.migration.exchange.on_unknown,
             **self.rounds.handlers(),
+            **self.queries.handlers(),
         }
 
     @property
@@ -220,6 +226,7 @@ class Node:
         member.stale = None
         member.received_at = now
         member.version = said.version
+        member.protocol = min(said.protocol, self.settings.protocol)
         member.address = said.address
         member.host = said.host
         self._shares_store(member, said.shared_store)
@@ -358,6 +365,7 @@ class Node:
         self.offers.drop(member)
         self.rounds.unlinked(member)
         self.migration.unlinked(member)
+        self.queries.unlinked(member)
 
     def _turn(self, member: Member, state: str, text: str) -> None:
         if member.turn(state, text, self.hub.now):
@@ -389,6 +397,7 @@ class Node:
         self._dial(now)
         self.inbox.go_on()
         self.rounds.tick(now)
+        self.queries.tick(now)
         self.migration.tick(now)
         if now - self._looked_at >= LOOK_S:
             self._looked_at = now
@@ -599,6 +608,8 @@ class Node:
 
     def owned(self, peer: Peer, client_id: str, value: int) -> None:
         self.migration.claims.owned(self.members[peer.name], client_id, value)
+        if self.client_changed is not None:
+            self.client_changed(client_id)
 
     def control(self, peer: Peer, client_id: str, body: bytes) -> None:
         self.migration.intakes.control(peer, client_id, body)

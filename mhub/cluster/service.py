@@ -3,20 +3,22 @@
 join()   once the store is open: listen for peers, look for them, and be complete
 enter()  the same for a node that another one takes over from: it only calls others
 leave()  hand over what is here and go, while others go on
-status   what `mhub cluster` shows
+ask()    a question to another node; serve() says who answers those of others
+status   what `mhub ctl cluster` shows
 """
 
 import random
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
 from twisted.application.service import Service
-from twisted.internet.defer import Deferred
+from twisted.internet.defer import CancelledError, Deferred, succeed
 from twisted.internet.error import CannotListenError
 from twisted.internet.task import LoopingCall, deferLater
+from twisted.python.failure import Failure
 
 from mhub import __version__
 from mhub.cluster.dials import Dial
@@ -25,6 +27,7 @@ from mhub.cluster.hostnames import Hostnames
 from mhub.cluster.link import Links, LinkSettings, split_address
 from mhub.cluster.member import Member
 from mhub.cluster.node import Node, NodeSettings
+from mhub.cluster.queries import NOT_ASKED, UNABLE, Asked, Outcome, Replying
 from mhub.cluster.tls import TlsError, TlsFiles
 from mhub.config.cluster import ClusterSettings
 from mhub.config.kinds import join_address
@@ -34,7 +37,7 @@ from mhub.core.limits import Limits, PeerLimits
 from mhub.core.peers import Peers
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
-from mhub.operations.contract import OperationError
+from mhub.operations.contract import OperationError, Reply, Respond
 
 JOIN_S: Final = 15.0
 """How long a node looks for others before it serves clients alone."""
@@ -239,6 +242,57 @@ class ClusterService(Service):
             self._discovery.start()
             self._look_again()
 
+    # Questions
+
+    @property
+    def node_name(self) -> str:
+        return self.node.name
+
+    def nodes(self) -> dict[str, str]:
+        return {member.name: member.state for member in self.node.members.values()}
+
+    def ask(
+        self, node: str, name: str, arguments: Mapping[str, object], within_s: float
+    ) -> Awaitable[Reply]:
+        member = self.node.members.get(node)
+        if member is None:
+            return succeed(Reply(b"", NOT_ASKED, f"there is no node {node}"))
+        queries = self.node.queries
+        asked: list[Asked] = []
+
+        def cancel(found: "Deferred[Reply]") -> None:
+            for each in asked:
+                queries.give_up(each, "it is not wanted any more")
+
+        found: Deferred[Reply] = Deferred(cancel)
+
+        def done(outcome: Outcome) -> None:
+            found.callback(Reply(outcome.data, outcome.error, outcome.text))
+
+        under_way = queries.ask(member, name, dict(arguments), within_s, done)
+        if under_way is not None:
+            asked.append(under_way)
+        return found
+
+    def serve(self, respond: Respond) -> None:
+        def answer(name: str, arguments: dict[str, Any], replying: Replying) -> None:
+            answering = Deferred.fromCoroutine(_as_coroutine(respond(name, arguments)))
+            replying.cancel = answering.cancel
+            answering.addCallbacks(replying.reply, lambda failure: self._failed(failure, replying))
+
+        self.node.queries.respondent = answer
+
+    def _failed(self, failure: Failure, replying: Replying) -> None:
+        error = failure.value
+        if isinstance(error, OperationError):
+            replying.fail(type(error).__name__, str(error))
+        elif not isinstance(error, CancelledError):
+            self._log.failure("a defect in the answer to another node", failure)
+            replying.fail(UNABLE, f"a defect of node {self.node.name}, whose log says more")
+
+    def watch_clients(self, changed: Callable[[str], None]) -> None:
+        self.node.client_changed = changed
+
     # The end
 
     async def leave(self, say: Callable[[str], None]) -> dict[str, int]:
@@ -314,6 +368,10 @@ class ClusterService(Service):
             "strangers": self._links.strangers.numbers(),
             "unreachable": [_describe_dial(each, now) for each in self.node.unreachable()],
         }
+
+
+async def _as_coroutine(found: Awaitable[bytes]) -> bytes:
+    return await found
 
 
 def _describe_dial(dial: Dial, now: float) -> dict[str, object]:

@@ -57,7 +57,7 @@ class Strangers:
         return len(self._here)
 
     def numbers(self) -> dict[str, int]:
-        """As `mhub cluster status` and `$SYS` show them."""
+        """As `mhub ctl cluster status` and `$SYS` show them."""
         return {
             "now": len(self._here),
             "evicted": self.evicted,

@@ -92,9 +92,12 @@ class Tables:
         """Unless it is less than what this table is known to say later."""
         peer = member.peer
         if member.expected.get(name, 0) > number:
-            of_name = name[1:]
-            known = peer.clients.get(of_name, 0) if name[:1] == CLIENT else peer.routes.get(name, 0)
-            if value < known:
+            if name[:1] == CLIENT:
+                # Of one epoch all is learned: whether the client is connected changes both ways.
+                is_less = value >> 1 < peer.clients.get(name[1:], 0) >> 1
+            else:
+                is_less = value < peer.routes.get(name, 0)
+            if is_less:
                 return
         self._node.peers.learn(peer, name, value)
 

@@ -58,7 +58,7 @@ class Unreachable:
             return []
         return [
             f"{left_out} more warnings about nodes that cannot be reached were left out:"
-            " `mhub cluster status` lists them all"
+            " `mhub ctl cluster status` lists them all"
         ]
 
     def forget_others(self, addresses: set[str]) -> None:

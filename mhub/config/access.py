@@ -34,8 +34,8 @@ class AccessSettings:
     policy: str = setting(
         PolicyPlace(),
         REGISTRY,
-        "Where the rules are: in the registry, which all nodes share and `mhub policy` changes, or"
-        " in a CSV file, which is read again when it changes. A file with a mistake leaves the"
+        "Where the rules are: in the registry, which all nodes share and `mhub ctl policy` changes,"
+        " or in a CSV file, which is read again when it changes. A file with a mistake leaves the"
         " rules as they were, and the log names the line. Users and their roles are in the registry"
         " in either case.",
     )

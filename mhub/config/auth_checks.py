@@ -79,8 +79,8 @@ def _settle(
         if allowed and not is_local(listener) and not _is_unclear(place):
             place.wrong(
                 f"others can reach {listener.name} ({listener.address}), and there is no"
-                ' authentication. Add [[auth]] with type = "registry", and users by `mhub user add`'
-                " (see authentication.md); or set allow_anonymous = true to let everybody in"
+                ' authentication. Add [[auth]] with type = "registry", and users by `mhub ctl user'
+                " add` (see authentication.md); or set allow_anonymous = true to let everybody in"
             )
     limits = listener.limits
     if limits.allow_anonymous == allowed:

@@ -18,6 +18,7 @@ from mhub.config.kinds import Place
 from mhub.config.limits import LIMIT_KEYS, BrokerLimits
 from mhub.config.lines import line_numbers
 from mhub.config.listeners import Listeners, build_listeners, check_socket_file
+from mhub.config.presence import PresenceSettings
 from mhub.config.problems import ConfigError, Problem, Report
 from mhub.config.schema import Key, Record, Table, keys_of
 from mhub.config.servers import check_redis
@@ -53,6 +54,10 @@ TOP: Final[dict[str, Key[Any]]] = {
     ),
     "store": Key(Table(STORE_KEYS), "What outlives the process, and where."),
     "sys": Key(Record(SysSettings), "Statistics under `$SYS`; `monitoring.md` lists them."),
+    "presence": Key(
+        Record(PresenceSettings),
+        "Who is connected, as retained messages; see `monitoring.md`.",
+    ),
     "net": Key(Record(NetSettings), "How the sockets are served."),
     "log": Key(Table(LOG_KEYS), "What is logged, and where to; see `monitoring.md`."),
     "auth": Key(
@@ -82,7 +87,7 @@ TOP: Final[dict[str, Key[Any]]] = {
     ),
     "control": Key(
         Table(keys_of(ControlSettings)),
-        "A Unix socket for `mhub status`, `mhub cluster` and other tools on this machine.",
+        "A Unix socket for `mhub ctl status`, `mhub ctl cluster` and other tools on this machine.",
     ),
 }
 

@@ -111,7 +111,7 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     # Users and rules
     "acl_file": (
         ("access.policy",),
-        "made into rules by `mhub import` and `mhub policy import-mosquitto`",
+        "made into rules by `mhub import` and `mhub ctl policy import-mosquitto`",
     ),
     "auth_plugin": ((), ACCESS),
     "auth_plugin_deny_special_chars": ((), ACCESS),
@@ -153,7 +153,7 @@ OPTIONS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "log_facility": (("log.facility",), "by name"),
     "log_timestamp": ((), "always"),
     "log_timestamp_format": ((), "ISO 8601"),
-    "enable_control_api": ((), "`$CONTROL` is not used; see `mhub cluster` and `[control]`"),
+    "enable_control_api": ((), "`$CONTROL` is not used; see `mhub ctl cluster` and `[control]`"),
     "retry_interval": ((), "messages are sent again after a reconnect only, as MQTT asks for"),
     "include_dir": ((), "one file; `mhub import` reads all of them into it"),
     "pid_file": ((), "`mhub run` writes none; `twistd --pidfile`"),

@@ -36,7 +36,7 @@ OK: Final = 0
 FAILED: Final = 1
 
 SEVERAL_RULES: Final = (
-    "left out: mhub has one set of rules for all listeners; make one with `mhub policy"
+    "left out: mhub has one set of rules for all listeners; make one with `mhub ctl policy"
     " import-mosquitto`"
 )
 
@@ -377,8 +377,8 @@ class Import:
         self._set("access", "policy", rules)
         self._remark(
             found[0],
-            f"its rules become those in {rules}; where it was not made, make it with `mhub policy"
-            f" import-mosquitto {found[0].value} --output {rules}`",
+            f"its rules become those in {rules}; where it was not made, make it with `mhub ctl"
+            f" policy import-mosquitto {found[0].value} --output {rules}`",
         )
         return found[0]
 

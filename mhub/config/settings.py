@@ -28,6 +28,7 @@ from mhub.config.kinds import (
     join_address,
 )
 from mhub.config.limits import BrokerLimits
+from mhub.config.presence import PresenceSettings
 from mhub.config.schema import ListOf, Record, setting
 from mhub.core.limits import Limits
 
@@ -447,6 +448,7 @@ class Settings:
     broker: BrokerLimits = field(default_factory=BrokerLimits)
     store: StoreSettings = field(default_factory=StoreSettings)
     sys: SysSettings = field(default_factory=SysSettings)
+    presence: PresenceSettings = field(default_factory=PresenceSettings)
     net: NetSettings = field(default_factory=NetSettings)
     log: LogSettings = field(default_factory=LogSettings)
     auth: tuple[SourceSettings, ...] = ()

@@ -20,8 +20,8 @@ from mhub.control.answer import CONTENT_TYPE, Answer
 from mhub.control.contract import from_line, to_line
 from mhub.log import logger
 from mhub.operations.arguments import checked
-from mhub.operations.clients import MOST
 from mhub.operations.contract import BadArgument, NotThere, OperationError
+from mhub.operations.cursors import MOST
 from mhub.operations.operations import Operations
 
 METHODS: Final = ("GET", "POST")

@@ -9,6 +9,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     rates       how fast clients may be: token buckets, and who waits for them
     accounts    what the users and tenants have: connections, sessions, subscriptions, ...
     overload    whether the broker falls behind
+    histogram   how long something takes, counted in buckets
     ports       what the core needs from the world: outlets, the journal writer, the cluster
     principal   who a connection is: what it has proved, what it only says
     authentication  what an authenticator is asked and may answer, at once or later

@@ -7,8 +7,8 @@
     _act    -> _accept     who it is is known: client id, will, keep-alive, expiry are decided
     _accept -> welcome     the session and the CONNACK; at once, or when another node has sent it
 
-What is refused on this way is a ProtocolFault, which ends in refuse().  Without an authenticator
-connect goes straight to _accept.
+What is refused on this way is a ProtocolFault, which ends in refuse().  Without an authenticator,
+or with a principal whose user was proved before its CONNECT, connect goes straight to _accept.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -116,6 +116,11 @@ class Admission:
         principal.client_id = packet.client_id
         principal.claimed_user = packet.username or ""
         if self.guard is not None and self._kept_out(connection, self.guard.arriving(principal)):
+            return
+        if principal.is_verified():
+            # Whoever made the connection has proved it, as for the in-process clients of users who
+            # have logged in elsewhere: there is nothing to ask for.
+            self._accept(connection, packet, b"")
             return
         method = packet.properties.texts.get(properties.AUTH_METHOD)
         if method is not None:

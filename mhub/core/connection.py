@@ -46,6 +46,7 @@ from mhub.core.ports import Outlet, Tap
 from mhub.core.principal import Principal
 from mhub.core.rates import END, HOLD, PASS, SKIP, Gate, Meter
 from mhub.core.timers import earliest
+from mhub.core.traffic import ClientRates
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
 from mhub.wire.errors import ProtocolFault
@@ -157,6 +158,11 @@ class Connection(Waiter):
         self.session: Session | None = None
         self.connected_at = 0.0  # when it got its session
         self.received_at = now
+        self.messages_in = 0  # PUBLISH packets, since then,
+        self.bytes_in = 0  # and their payloads
+        self.messages_out = 0
+        self.bytes_out = 0
+        self.rates: ClientRates | None = None  # None: there were no messages yet
         self.keepalive_s = 0
         self.max_packet_in = allowed.max_packet_size
         self.max_packet_out = UNLIMITED
@@ -624,6 +630,8 @@ class Connection(Waiter):
             self._pay_output(self.meter.out)
         stats.publish_sent += 1
         stats.publish_bytes_sent += len(message.payload)
+        self.messages_out += 1
+        self.bytes_out += len(message.payload)
         stats.packets_sent += 1
         if later:
             deferred = DeferredFrame(frame, message.payload if follows else b"", after, None)

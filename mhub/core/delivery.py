@@ -3,6 +3,7 @@
 from mhub.core.principal import NOBODY
 from mhub.core.records import DeliveryRecord, Row, SessionRecord, publish_of
 from mhub.core.shared import Group
+from mhub.core.slots import NOWHERE
 from mhub.core.timers import Timed
 from mhub.wire.publish import Publish
 
@@ -16,6 +17,7 @@ class Subscriber(Timed):
         self.principal = NOBODY
         self.sid = 0  # its number in the store; 0: it is not there
         self.last_seq = 0  # of its deliveries in the store
+        self.hub_slot = NOWHERE  # among those of the hub; there if it is the one of its client
         self.granted = 0  # the revision of the rights under which all it subscribed to was asked
 
     def is_connected(self) -> bool:
@@ -66,6 +68,7 @@ class Subscription:
         self.retain_as_published = False
         self.ids = b""  # Subscription Identifiers as properties, ready to send
         self.lasting = False  # QoS 1 or 2, of a session that outlives its connection
+        self.slot = NOWHERE  # among those of the router
 
     def covers(self, other: "Subscription") -> bool:
         """Whether another one of the same session adds nothing, for a topic that both match."""

@@ -44,6 +44,7 @@ STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason,
 STORE_RECOVERED: Final = "store_recovered"
 SOURCE_FAILED: Final = "source_failed"  # an authenticator cannot tell; `cause`: its name
 SOURCE_RECOVERED: Final = "source_recovered"
+ADMIN: Final = "admin"  # somebody administers the broker: `by`, `cause`: what, `why`, `outcome`
 
 KINDS: Final = (
     CONNECTED,
@@ -67,7 +68,13 @@ KINDS: Final = (
     STORE_RECOVERED,
     SOURCE_FAILED,
     SOURCE_RECOVERED,
+    ADMIN,
 )
+
+# What became of what an administrator wanted
+DONE: Final = "done"
+REFUSED_TO: Final = "refused"  # `text` has the reason
+FAILED: Final = "failed"
 
 # Who ended a connection
 CLIENT: Final = "client"  # it sent DISCONNECT
@@ -184,10 +191,12 @@ class Event:
         self.reason = 0  # an MQTT reason code
         self.text = ""  # for people
         self.cause = ""  # for programs; see the kinds
-        self.by = ""  # who ended a connection
+        self.by = ""  # who ended a connection; the name of an administrator
         self.topic = ""  # topic, filter or client id that was denied
         self.rule = ""  # the id of the rule by which it was; of those that follow, as of the first
         self.node = ""  # another node of the cluster
+        self.why = ""  # what an administrator gave as the reason
+        self.outcome = ""  # of what an administrator wanted: DONE, REFUSED_TO or FAILED
         self.count = 1
         self.is_first = True  # False: more of a burst that was told of before
         self.duration_s = 0.0  # how long it has been so
@@ -337,6 +346,18 @@ class Events:
         event.cause = cause
         self.emit(event)
 
+    # Administrators
+
+    def admin(self, by: str, what: str, text: str, why: str, outcome: str) -> None:
+        """`what` is for programs, as `users.add`; `text` tells of what, and never a secret."""
+        event = Event(ADMIN)
+        event.by = by
+        event.cause = what
+        event.text = text
+        event.why = why
+        event.outcome = outcome
+        self.emit(event)
+
     # The guard
 
     def locked_out(
@@ -368,16 +389,20 @@ class Events:
         reason: int,
         qos: int = 0,
         retain: bool = False,
-    ) -> None:
-        """CONNECT, PUBLISH, SUBSCRIBE or WILL: what a client may not do."""
+    ) -> str:
+        """CONNECT, PUBLISH, SUBSCRIBE or WILL: what a client may not do.
+
+        The rule, if it is told of with this one.
+        """
         burst = source.burst
         if burst is None or burst.over:
             burst = self.begin_burst(source.principal)
             source.burst = burst
-        if burst.add(cause):
-            self._tell_denied(
-                burst, source.principal, source.version, cause, topic, reason, qos, retain
-            )
+        if not burst.add(cause):
+            return ""
+        return self._tell_denied(
+            burst, source.principal, source.version, cause, topic, reason, qos, retain
+        )
 
     def denied_to(
         self,
@@ -388,12 +413,13 @@ class Events:
         text: str,
         qos: int,
         retain: bool,
-    ) -> None:
+    ) -> str:
         """The same of a session, whose client may not be connected: RECEIVE, SUBSCRIBE or WILL."""
-        if burst.add(cause):
-            self._tell_denied(
-                burst, principal, 0, cause, topic, reasons.NOT_AUTHORIZED, qos, retain, text
-            )
+        if not burst.add(cause):
+            return ""
+        return self._tell_denied(
+            burst, principal, 0, cause, topic, reasons.NOT_AUTHORIZED, qos, retain, text
+        )
 
     def _tell_denied(
         self,
@@ -406,7 +432,7 @@ class Events:
         qos: int,
         retain: bool,
         text: str = "",
-    ) -> None:
+    ) -> str:
         event = Event(DENIED)
         event.principal = principal
         event.version = version
@@ -414,11 +440,12 @@ class Events:
         event.topic = topic
         event.reason = reason
         event.text = text
-        event.rule = self._rule_of(principal, cause, topic, qos, retain)
+        event.rule = self.rule_of(principal, cause, topic, qos, retain)
         burst.rules[cause] = event.rule
         self.emit(event)
+        return event.rule
 
-    def _rule_of(self, principal: Principal, cause: int, topic: str, qos: int, retain: bool) -> str:
+    def rule_of(self, principal: Principal, cause: int, topic: str, qos: int, retain: bool) -> str:
         if reserved(topic) and (cause == PUBLISH or cause == WILL):
             return RESERVED
         if self.authorizer is None:

@@ -35,6 +35,7 @@ from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
 from mhub.core.ports import JournalWriter
 from mhub.core.principal import NOBODY, Principal
+from mhub.core.promises import Promises
 from mhub.core.publishing import Publishing
 from mhub.core.quota import Quota
 from mhub.core.rates import Throttle, is_metered, meter_of
@@ -46,12 +47,14 @@ from mhub.core.revocation import UNKNOWN, Revocation
 from mhub.core.router import Route, Router
 from mhub.core.session import Session
 from mhub.core.shared import Group, read_share
+from mhub.core.slots import NOWHERE, Slots
 from mhub.core.stats import Stats
 from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing, remount
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
 from mhub.core.tracing import Tracer
+from mhub.core.traffic import Walk
 from mhub.wire import reasons
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.publish import Publish
@@ -140,6 +143,7 @@ class Hub:
             settings.route_cache_size,
             settings.max_topic_levels,
             settings.max_wildcard_patterns,
+            now,
         )
         self.retained = Retained(
             self.stats, settings.max_retained_messages, settings.max_retained_bytes
@@ -161,6 +165,7 @@ class Hub:
         self.peers: Peers | None = None
         self.storage = Storage(self)
         self.durable = 0  # the number of the last batch that is safe
+        self.promises = Promises()
         self.accounts = Accounts()
         self.retained.accounts = self.accounts
         self.throttle = Throttle()
@@ -169,7 +174,9 @@ class Hub:
         self.quota_of: Callable[[Principal], Quota | None] = no_quota
         self.sessions_per_tick = 50_000  # that are looked at for a change of limits
         self.quota_reviews: list[QuotaReview] = []  # of limits that may be others now
-        self.sessions: dict[str, Session] = {}
+        self.sessions: dict[str, Session] = {}  # changed by put_session and drop_session alone
+        self.slots: Slots[Session] = Slots()  # the same ones, for who walks through all of them
+        self.traffic = Walk(self, now)
         self.max_sessions = settings.max_sessions
         self.sessions_at: dict[str, int] = {}  # how many, by the listener they came to last
         self.queues = QueueTotal(settings.max_queued_bytes_total)
@@ -189,7 +196,9 @@ class Hub:
         self.version = settings.version
         self.started_at = now
         self.metrics = Metrics(self, now)
-        self.sys = SysTopics(settings.sys_interval_s, now, self.metrics.sample, self.publish_local)
+        self.sys = SysTopics(
+            settings.sys_interval_s, now, self.metrics.snapshot, self.publish_local
+        )
         self.sweep_at = now + SWEEP_S
 
     # The turn
@@ -198,6 +207,8 @@ class Hub:
         self.work = 0
         if self.registry.waiting:
             self.registry.release()
+        if self.promises.waiting:
+            self.promises.release(self.durable, self.events)
         while True:
             if self.journal is not None:
                 self.storage.send(self.journal)
@@ -297,7 +308,9 @@ class Hub:
         if self.journal is not None:
             self.journal.hurry()
         self._watch(now)
+        self.traffic.tick(now)
         self.events.tick(now)
+        self.metrics.tick(now)
         self.sys.tick(now)
         if now >= self.sweep_at:
             self.sweep_at = now + SWEEP_S
@@ -320,6 +333,13 @@ class Hub:
         base = self.listener_limits.of(connection.principal.listener, connection.listener_limits)
         connection.listener_limits = base
         connection.limits = base if quota is None else quota.on_top_of(base)
+
+    def limits_of(self, session: Session) -> Limits:
+        """What the client of a session may have, also while it is away."""
+        if session.connection is not None:
+            return session.connection.limits
+        quota = self.quota_of(session.principal)  # not in those of a stored one
+        return session.limits if quota is None else quota.on_top_of(session.limits)
 
     def set_meter(self, connection: Connection) -> None:
         """What is asked about each packet of a connection, if its limits need that."""
@@ -609,6 +629,9 @@ class Hub:
 
     def publish(self, message: Publish, route: Route) -> bool:
         """Give a message to everybody on its route; False if there is nobody."""
+        traffic = route.traffic
+        traffic.messages += 1
+        traffic.bytes += len(message.payload)
         peers = self.peers
         if peers is not None and not route.reserved:
             if message.retain:
@@ -696,7 +719,7 @@ class Hub:
     def _retain(self, message: Publish, route: Route) -> None:
         if message.hlc and not self.retained.newer(message):
             return  # another node knows of a later one
-        self.retained.store(message)
+        self.retained.store(message, self.now)
         journal = self.journal
         if message.hlc and not message.payload:
             tombstone = self.retained.put_tombstone(message, self.now)
@@ -711,7 +734,15 @@ class Hub:
     def publish_local(self, topic: str, payload: bytes, retain: bool) -> None:
         """A message of the broker's own."""
         topic_data = topic.encode("utf-8")
-        route = self.router.find(topic_data)
+        self._publish_local(topic_data, payload, retain, self.router.find(topic_data))
+
+    def publish_seldom(self, topic: str, payload: bytes, retain: bool) -> None:
+        """The same on one of very many topics: they must not displace those of clients from the
+        cache of routes."""
+        topic_data = topic.encode("utf-8")
+        self._publish_local(topic_data, payload, retain, self.router.find_once(topic_data))
+
+    def _publish_local(self, topic_data: bytes, payload: bytes, retain: bool, route: Route) -> None:
         message = Publish(topic_data, payload, 0, retain)
         message.topic = route.topic
         message.topic_field = route.topic_field
@@ -736,8 +767,7 @@ class Hub:
         message.sender = session.client_id
         if message.retain:
             message.owner = owner_of(session.principal)
-            quota = self.quota_of(session.principal)  # not in those of a stored one
-            allowed = session.limits if quota is None else quota.on_top_of(session.limits)
+            allowed = self.limits_of(session)
             limit = self._retained_limit(session.principal, allowed, message.topic)
             if message.payload and limit >= 0:
                 message.retain = False  # on all nodes
@@ -819,10 +849,29 @@ class Hub:
     def new_session(self, client_id: str, limits: Limits) -> Session:
         session = Session(self, client_id, limits)
         session.rights = session.granted = self.rights
-        self.sessions[client_id] = session
+        self.put_session(session)
         if self.peers is not None:
             session.inflight.last_pid = self.peers.first_pid(client_id)
         return session
+
+    def put_session(self, session: Session) -> None:
+        """From now on, a session is the one of its client."""
+        before = self.sessions.get(session.client_id)
+        self.sessions[session.client_id] = session
+        if before is None:
+            session.hub_slot = self.slots.add(session)
+        elif before is not session:
+            # In the same slot, so that no walk sees the client twice.
+            session.hub_slot = before.hub_slot
+            before.hub_slot = NOWHERE
+            self.slots.replace(session.hub_slot, session)
+
+    def drop_session(self, session: Session) -> None:
+        """It is not any more, if it was."""
+        if self.sessions.get(session.client_id) is session:
+            del self.sessions[session.client_id]
+            self.slots.remove(session.hub_slot)
+            session.hub_slot = NOWHERE
 
     def check_session_limit(self, connection: Connection, client_id: str) -> None:
         """Refuse to make a session, if there are enough; whoever has one always gets it."""
@@ -856,6 +905,7 @@ class Hub:
         if session is None or session.connection is not connection:
             return
         session.connection = None
+        session.offline_at = self.now
         session.inflight.resend = None
         self.connected -= 1
         if session.counted is not None:
@@ -902,8 +952,7 @@ class Hub:
         self.count_at(session, "")
         if session.sid:
             self.require_journal().ended(session)
-        if self.sessions.get(session.client_id) is session:
-            del self.sessions[session.client_id]
+        self.drop_session(session)
         if self.peers is not None:
             self.peers.neighbours.ended(session)
 

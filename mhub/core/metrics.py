@@ -24,6 +24,9 @@ TEXT: Final = "text"
 DENIED_BY: Final = "access/denied/"
 """Before the id of a rule: how often it has denied something."""
 
+LOAD_S: Final = 5.0
+"""How often the moving averages take in what was counted."""
+
 WINDOWS: Final = (("1min", 60.0), ("5min", 300.0), ("15min", 900.0))
 
 
@@ -320,6 +323,13 @@ def _messages() -> list[Metric]:
             "bytes",
             "messages that wait for clients (`limits.max_queued_bytes_total`)",
             lambda hub: hub.queues.size_bytes,
+        ),
+        Metric(
+            "queued/messages",
+            GAUGE,
+            "messages",
+            "how many messages that is",
+            lambda hub: hub.queues.messages,
         ),
         Metric(
             "partial/bytes",
@@ -936,14 +946,10 @@ class Metrics:
                 found[f"load/{name}/{window}"] = load.per_minute
         return found
 
-    def sample(self, now: float) -> dict[str, Value]:
-        """A snapshot, whose moving averages take in what was counted since the last sample."""
-        self._update_loads(now)
-        return self.snapshot(now)
-
-    def _update_loads(self, now: float) -> None:
+    def tick(self, now: float) -> None:
+        """The moving averages take in what was counted since the last time, whoever reads them."""
         elapsed_s = now - self.last_at
-        if elapsed_s <= 0:
+        if elapsed_s < LOAD_S:
             return
         self.last_at = now
         for metric in BROKER:

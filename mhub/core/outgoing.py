@@ -23,6 +23,7 @@ class QueueTotal:
 
     def __init__(self, most_bytes: int) -> None:
         self.size_bytes = 0
+        self.messages = 0
         self.most_bytes = most_bytes  # 0: any number
 
     def is_exceeded_by(self, size_bytes: int) -> bool:
@@ -78,6 +79,7 @@ class OutgoingQueue:
         self.at_hand += 1
         self.size_bytes += size_bytes
         self.total.size_bytes += size_bytes
+        self.total.messages += 1
         if delivery.qos == 0:
             self.qos0 += 1
 
@@ -86,7 +88,7 @@ class OutgoingQueue:
         for delivery in reversed(deliveries):
             self.deliveries.appendleft(delivery)
             self.at_hand += 1
-            self._count(delivery.size_bytes())
+            self._count(1, delivery.size_bytes())
             if delivery.qos == 0:
                 self.qos0 += 1
         self.unchecked += len(deliveries)
@@ -100,6 +102,7 @@ class OutgoingQueue:
         size_bytes = delivery.size_bytes()
         self.size_bytes -= size_bytes
         self.total.size_bytes -= size_bytes
+        self.total.messages -= 1
         if delivery.qos == 0:
             self.qos0 -= 1
         return delivery
@@ -109,25 +112,26 @@ class OutgoingQueue:
     def page_out(self, messages: int, size_bytes: int) -> None:
         """Messages behind all others, which the store has."""
         self.paged_out += messages
-        self._count(size_bytes)
+        self._count(messages, size_bytes)
 
     def page_in(self, record: DeliveryRecord) -> None:
         """The first of them came back; if it is sound, append() follows."""
         self.tail_seq = record.seq
         self.paged_out -= 1
-        self._count(-record.size_bytes)
+        self._count(-1, -record.size_bytes)
 
     def give_up_paged_out(self) -> None:
         """What should be in the store is not."""
         self.loading = False
-        self.paged_out = 0
         left = sum([delivery.size_bytes() for delivery in self.deliveries])
-        self._count(left - self.size_bytes)
+        self._count(-self.paged_out, left - self.size_bytes)
+        self.paged_out = 0
 
     def forget(self) -> None:
         """It takes no room any more."""
-        self._count(-self.size_bytes)
+        self._count(-len(self), -self.size_bytes)
 
-    def _count(self, size_bytes: int) -> None:
+    def _count(self, messages: int, size_bytes: int) -> None:
         self.size_bytes += size_bytes
         self.total.size_bytes += size_bytes
+        self.total.messages += messages

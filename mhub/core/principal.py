@@ -6,7 +6,9 @@ rest, before anything is decided about the client: its client id, its will, its 
 session keeps it when the connection has ended, and the store keeps it with the session, so that a
 decision about a client that is away rests on the same facts.
 
-`user` is proved, and is "" as long as nothing is.  `claimed_user` is the User Name of a CONNECT
+`user` is proved, and is "" as long as nothing is.  No transport of the network sets it: it is there
+before a CONNECT only if whoever makes the connection in this process has proved it, and then no
+authenticator is asked.  `claimed_user` is the User Name of a CONNECT
 that nobody has checked: it is shown, and never decides anything.
 """
 
@@ -49,7 +51,6 @@ class Principal:
         self.tenant = ""
         self.attributes = NO_ATTRIBUTES
         self.grants: tuple[str, ...] = ()  # rules for it alone, as lines of a policy
-        self.scopes: tuple[str, ...] = ()  # of an API token: what it may do at most
         self.expires_at = 0.0  # seconds since 1970: what proved it is not valid any longer; 0: ever
         self.certificate: Certificate | None = None
 
@@ -68,7 +69,6 @@ class Principal:
         other.tenant = self.tenant
         other.attributes = self.attributes
         other.grants = self.grants
-        other.scopes = self.scopes
         other.expires_at = self.expires_at
         return other
 

@@ -35,6 +35,8 @@ class Publishing:
         stats.publish_received += 1
         message = decode(data, first, body, end, connection.version, allowed.max_control_size)
         stats.publish_bytes_received += len(message.payload)
+        connection.messages_in += 1
+        connection.bytes_in += len(message.payload)
         if message.alias or not message.topic_data:
             self._resolve_alias(connection, message)
         if connection.namespace is not None:
@@ -70,9 +72,10 @@ class Publishing:
             reason = self._permission(connection, message, hub.authorizer)
         if reason:
             stats.publish_denied += 1
-            hub.events.denied(
+            rule = hub.events.denied(
                 connection, events.PUBLISH, message.topic, reason, qos, message.retain
             )
+            connection.owner().note_denied(events.PUBLISH, message.topic, rule, qos, message.retain)
             if connection.version < V5 and hub.denied_publish == DISCONNECT:
                 self._disconnect(connection, message, reason)
                 return
@@ -105,6 +108,8 @@ class Publishing:
         most = connection.limits.max_control_size
         message = decode(data, first, body, end, connection.version, most)
         stats.publish_bytes_received += len(message.payload)
+        connection.messages_in += 1
+        connection.bytes_in += len(message.payload)
         if message.alias or not message.topic_data:
             self._resolve_alias(connection, message)
 

@@ -103,7 +103,7 @@ def _put(hub: Hub, session: Session) -> None:
         if other.epoch > session.epoch:
             other, session = session, other
         hub.peers.older.append(other)
-    hub.sessions[session.client_id] = session
+    hub.put_session(session)
 
 
 def _channel(

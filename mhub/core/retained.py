@@ -5,6 +5,7 @@ The bounds are for what clients publish: the broker's own messages under $SYS do
 
 from mhub.core.accounts import Accounts
 from mhub.core.replicated import ReplicatedMap
+from mhub.core.slots import NOWHERE, Slots
 from mhub.core.stats import Stats
 from mhub.core.tree import TopicTree
 from mhub.wire.publish import Publish
@@ -22,13 +23,15 @@ class Retained(ReplicatedMap):
         self.accounts: Accounts | None = None  # where it is counted whose they are
         self.refused = False  # the last message that was to be stored was not, for a bound
         self.tree: TopicTree[Publish] = TopicTree()
+        self.slots: Slots[Publish] = Slots()  # the same ones, for who walks through all of them
+        self.kept_at: list[float] = []  # since when, for each slot; 0: before this process began
         self.expiring: dict[str, Publish] = {}
         self.tombstone_s = 86_400.0  # how long it is remembered in a cluster what was erased
 
     def __len__(self) -> int:
         return self.tree.size
 
-    def store(self, message: Publish) -> None:
+    def store(self, message: Publish, now: float = 0.0) -> None:
         """Keep a message in the place of its topic's earlier one; an empty one only erases."""
         self.refused = False
         old = self.tree.get(message.topic)
@@ -58,9 +61,21 @@ class Retained(ReplicatedMap):
                 self.expiring.pop(old.topic, None)
         self._drop_tombstone(message.topic)
         self.tree.put(message.topic, message)
+        self._place(message, old, now)
         self._count(message)
         if message.expires_at:
             self.expiring[message.topic] = message
+
+    def _place(self, message: Publish, old: Publish | None, now: float) -> None:
+        if old is not None:
+            message.slot = old.slot
+            old.slot = NOWHERE
+            self.slots.replace(message.slot, message)
+        else:
+            message.slot = self.slots.add(message)
+            if message.slot == len(self.kept_at):
+                self.kept_at.append(now)
+        self.kept_at[message.slot] = now
 
     def _is_full(self, message: Publish, old: Publish | None) -> bool:
         """Whether a bound would be passed."""
@@ -72,6 +87,8 @@ class Retained(ReplicatedMap):
 
     def discard(self, message: Publish) -> None:
         self.tree.remove(message.topic)
+        self.slots.remove(message.slot)
+        message.slot = NOWHERE
         if message.owner and self.accounts is not None:
             self.accounts.add_retained(message.owner, -1)
         self._count(message)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Final
 from mhub.core.authorization import Authorizer
 from mhub.core.filters import Filters, Leaf
 from mhub.core.shared import Group, RemoteNode
+from mhub.core.slots import NOWHERE, Slots
 from mhub.core.stats import Stats
+from mhub.core.traffic import UNCOUNTED, Topics
 from mhub.core.tree import TopicTree
 from mhub.wire.primitives import text_of
 from mhub.wire.publish import topic_field
@@ -46,11 +48,17 @@ class Route:
         self.peers: list[RemoteNode] | None = None  # other nodes that want it
         self.denied: set[Subscription] | None = None  # members of `groups` that may not get it
         self.is_wanted = False  # somebody has subscribed to it, here or elsewhere
+        self.traffic = UNCOUNTED
 
 
 class Router:
     def __init__(
-        self, stats: Stats, cache_size: int, max_levels: int, max_patterns: int = 0
+        self,
+        stats: Stats,
+        cache_size: int,
+        max_levels: int,
+        max_patterns: int = 0,
+        now: float = 0.0,
     ) -> None:
         self.stats = stats
         self.cache_size = cache_size
@@ -60,6 +68,8 @@ class Router:
         self.cache: dict[bytes, Route] = {}
         self.cached: TopicTree[bytes] = TopicTree()
         self.looks = 0  # how many nodes of it may be looked at before it is not worth having
+        self.topics = Topics(cache_size, now)
+        self.slots: Slots[Subscription] = Slots()  # of all sessions, for who walks through them
         self.subscriptions = 0
         self.shared_subscriptions = 0
         self.table: Table | None = None  # where it is written what is subscribed here
@@ -72,7 +82,24 @@ class Router:
         route = self.cache.get(topic_data)
         return route if route is not None else self._search(topic_data)
 
+    def find_once(self, topic_data: bytes) -> Route:
+        """The same for a topic that is seldom published to: it takes no place in the cache."""
+        route = self.cache.get(topic_data)
+        return route if route is not None else self._make_route(topic_data)
+
     def _search(self, topic_data: bytes) -> Route:
+        route = self._make_route(topic_data)
+        topic = route.topic
+        if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
+            if len(self.cache) >= self.cache_size:
+                self.forget_all()
+            self.cache[topic_data] = route
+            route.traffic = self.topics.get(topic, topic_data)
+            self.cached.put(topic, topic_data)
+            self.looks += LOOKS
+        return route
+
+    def _make_route(self, topic_data: bytes) -> Route:
         topic = text_of(topic_data)
         check_name(topic, self.max_levels)
         self.stats.route_cache_misses += 1
@@ -99,12 +126,6 @@ class Router:
         for tap in self.taps:
             if matches(tap.topic_filter, topic):
                 route.targets.append(tap.subscription)
-        if self.cache_size and len(topic_data) <= CACHED_BYTES and topic.count("/") < CACHED_LEVELS:
-            if len(self.cache) >= self.cache_size:
-                self.forget_all()
-            self.cache[topic_data] = route
-            self.cached.put(topic, topic_data)
-            self.looks += LOOKS
         return route
 
     def _restrict(self, route: Route, leaves: list[Leaf], authorizer: Authorizer) -> None:
@@ -169,11 +190,11 @@ class Router:
             if group is None:
                 group = Group(subscription.share, subscription.topic_filter)
                 leaf.groups[subscription.share] = group
-            before = len(group.members)
-            group.join(subscription)
+            old = group.join(subscription)
             subscription.group = group
-            self.shared_subscriptions += len(group.members) - before
-            self.subscriptions += len(group.members) - before
+            if old is None:
+                self.shared_subscriptions += 1
+                self.subscriptions += 1
         else:
             old = leaf.subscriptions.get(subscription.session)
             if old is None:
@@ -183,10 +204,14 @@ class Router:
             if subscription.lasting:
                 leaf.lasting += 1
             leaf.subscriptions[subscription.session] = subscription
+        self._place(subscription, old)
         self._forget(subscription.topic_filter)
         self._announce(subscription.topic_filter, leaf, subscription.group)
 
     def remove(self, subscription: "Subscription") -> None:
+        if subscription.slot != NOWHERE:
+            self.slots.remove(subscription.slot)
+            subscription.slot = NOWHERE
         leaf = self.filters.leaf(subscription.topic_filter)
         if leaf is None:
             return
@@ -204,6 +229,17 @@ class Router:
             self.filters.prune(subscription.topic_filter)
         self._forget(subscription.topic_filter)
         self._announce(subscription.topic_filter, leaf, group)
+
+    def _place(self, subscription: "Subscription", old: "Subscription | None") -> None:
+        """A slot, which is that of the one before if it takes its place."""
+        if old is subscription:
+            return
+        if old is None or old.slot == NOWHERE:
+            subscription.slot = self.slots.add(subscription)
+        else:
+            subscription.slot = old.slot
+            old.slot = NOWHERE
+            self.slots.replace(subscription.slot, subscription)
 
     # Other nodes
 
@@ -282,6 +318,10 @@ class Router:
         """Of a session that may receive other topics than before."""
         for subscription in subscriptions.values():
             self._forget(subscription.topic_filter)
+
+    def forget_topic(self, topic: str, topic_data: bytes) -> None:
+        if self.cache.pop(topic_data, None) is not None:
+            self.cached.remove(topic)
 
     def forget_all(self) -> None:
         self.cache = {}

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING, Final
 from mhub.core import events, limits, records
 from mhub.core.accounts import Counted
 from mhub.core.delivery import Delivery, Subscriber, Subscription
+from mhub.core.denials import Denial
 from mhub.core.inflight import Inflight
 from mhub.core.limits import Limits
 from mhub.core.namespace import Namespace, mount_point_of, mounted
@@ -81,6 +82,7 @@ class Session(Subscriber):
         self.incoming: dict[int, bool] = {}  # QoS 2 packet ids that wait for PUBREL: came just now?
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does
+        self.offline_at = 0.0  # when its last connection ended, if that was here; 0: none did
         self.will: Will | None = None
         self.epoch = 0  # under which it is held; a higher one is newer
         self.began = 0  # the epoch with which it began
@@ -93,6 +95,7 @@ class Session(Subscriber):
         self.verdicts: dict[str, bool] | None = None  # what it may receive of what is unchecked
         self.withdrawn: list[str] | None = None  # subscriptions that its client does not know of
         self.counted: Counted | None = None  # what it counts for, of a user or tenant
+        self.denials: dict[int, Denial] | None = None  # the last one of each kind
 
     # Towards the client
 
@@ -551,7 +554,20 @@ class Session(Subscriber):
         self.tell_denied(events.RECEIVE, topic, "", 0, False)
 
     def tell_denied(self, cause: int, topic: str, text: str, qos: int, retain: bool) -> None:
-        self.hub.events.denied_to(self._burst(), self.principal, cause, topic, text, qos, retain)
+        rule = self.hub.events.denied_to(
+            self._burst(), self.principal, cause, topic, text, qos, retain
+        )
+        self.note_denied(cause, topic, rule, qos, retain)
+
+    def note_denied(self, cause: int, topic: str, rule: str, qos: int, retain: bool) -> None:
+        """Remember a denial; `rule` is "" for those that no event tells of one by one."""
+        if self.denials is None:
+            self.denials = {}
+        known = self.denials.get(cause)
+        if known is None or known.topic != topic:
+            self.denials[cause] = Denial(cause, topic, rule, qos, retain, self.hub.now)
+        else:
+            known.again(rule, qos, retain, self.hub.now)
 
     def begin_review(self) -> list[str]:
         hub = self.hub

@@ -35,12 +35,14 @@ class Group:
         self.peers: dict[RemoteNode, int] | None = None  # values as in `mhub.core.table`
         self.elsewhere = False  # the message at hand goes to a peer
 
-    def join(self, subscription: "Subscription") -> None:
+    def join(self, subscription: "Subscription") -> "Subscription | None":
+        """The one of the same session before, if there is one."""
         for index, member in enumerate(self.members):
             if member.session is subscription.session:
                 self.members[index] = subscription
-                return
+                return member
         self.members.append(subscription)
+        return None
 
     def leave(self, session: "Subscriber") -> None:
         self.members = [member for member in self.members if member.session is not session]

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from mhub.core.connection import STORE, Connection
 from mhub.core.delivery import Delivery, delivery_of
+from mhub.core.histogram import Histogram
 from mhub.core.journal import AckTracker, Journal
 from mhub.core.outgoing import OutgoingQueue
 from mhub.core.ports import JournalWriter
@@ -30,12 +31,16 @@ PAGE_MESSAGES: Final = 2048
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """So much of a queue comes back from the store at a time, at most."""
 
+COMMIT_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+"""The buckets of how long a batch takes to be safe, with all tries that it needs."""
+
 
 class Storage:
     def __init__(self, hub: "Hub") -> None:
         self.hub = hub
         self.writer: JournalWriter | None = None
         self.state = "none"  # for $SYS
+        self.commits = Histogram(COMMIT_S)
         self.behind = False  # the store does not keep up
         self.holding: dict[Connection, bool] = {}  # those with output that waits for the store
         self.stalled: list[Connection] = []  # those whose messages wait for it

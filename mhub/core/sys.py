@@ -16,12 +16,12 @@ class SysTopics:
         self,
         interval_s: float,
         now: float,
-        sample: Callable[[float], dict[str, int | float | str]],
+        snapshot: Callable[[float], dict[str, int | float | str]],
         publish: Callable[[str, bytes, bool], None],
     ) -> None:
         self.interval_s = interval_s  # 0: never
         self.due_at = now  # the first ones come with the first tick
-        self.sample = sample
+        self.snapshot = snapshot
         self.publish = publish
         self.said: dict[str, str] = {}
 
@@ -29,7 +29,7 @@ class SysTopics:
         if not self.interval_s or now < self.due_at:
             return
         self.due_at = now + self.interval_s
-        for name, value in self.sample(now).items():
+        for name, value in self.snapshot(now).items():
             text = write(name, value)
             if self.said.get(name) != text:
                 self.said[name] = text

@@ -72,6 +72,7 @@ class EventLog:
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
             events.SOURCE_FAILED: (LogLevel.error, _source_failed),
             events.SOURCE_RECOVERED: (LogLevel.info, _source_recovered),
+            events.ADMIN: (LogLevel.info, _admin),
         }
 
     def emit(self, event: Event) -> None:
@@ -283,3 +284,14 @@ def _source_failed(event: Event) -> str:
 
 def _source_recovered(event: Event) -> str:
     return f"the authenticator {event.cause} works again"
+
+
+def _admin(event: Event) -> str:
+    text = f" {_printable(event.text)}" if event.text else ""
+    why = f"; reason given: {_quoted(event.why)}" if event.why else ""
+    return f"{_quoted(event.by)}: {event.cause}{text}: {event.outcome}{why}"
+
+
+def _printable(text: str) -> str:
+    """On one line, whatever names are in it."""
+    return "".join(char if char.isprintable() else "?" for char in _brief(text))

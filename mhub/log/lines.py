@@ -9,7 +9,7 @@ from twisted.logger import eventAsText, formatEvent
 
 EVENT_FIELDS: Final = (
     *("client_id", "user", "claimed_user", "address", "listener", "version", "reason"),
-    *("text", "cause", "by", "topic", "rule", "node", "count"),
+    *("text", "cause", "by", "topic", "rule", "node", "count", "why", "outcome"),
 )
 """What the line of an event of the hub brings along, for JSON, where it is not empty."""
 

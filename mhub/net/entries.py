@@ -49,6 +49,7 @@ class Entry:
             self.shown.address,
             acceptor.connections,
             acceptor.max_connections,
+            acceptor.accepted,
         )
 
     def detail(self) -> ListenerDetail:

@@ -93,6 +93,7 @@ class Acceptor:
         self.backlog = 4096
         self.max_connections = 0  # 0: any number
         self.connections = 0
+        self.accepted = 0
         self.connects = Bucket()  # how many more may come now (`limits.max_connects_per_s`)
         self.is_proxied = False  # who it is that connects is told by a PROXY header
         self.layers: Callable[[], list[Layer]] | None = None
@@ -524,6 +525,7 @@ class Loop:
         self.hub.stats.connections_accepted += 1
         self.hub.stats.connections_open += 1
         acceptor.connections += 1
+        acceptor.accepted += 1
         sock.setblocking(False)
         link = Link(self, acceptor, sock)
         link.connection = Connection(self.hub, link, acceptor.limits, now, address, acceptor.name)

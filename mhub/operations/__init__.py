@@ -1,10 +1,22 @@
 """What can be asked of a running broker, and done to it, as Python.
 
-    `mhub status|clients|kick|cluster` -> control socket -> Operations -> hub, listeners, cluster
+    mhub ctl ... -> control socket, admin listener -> Operations -> hub, listeners, cluster
 
 contract    results, errors, and what an Operations needs of the broker around the hub
 operations  the calls, one method each
 clients     sessions as the results that describe them, and the search through all of them
+monitor     the broker watches itself, with a tick each second:
+numbers     all numbers of one moment, those of the process from `process_numbers`
+stats       the same as one result
+series      what the charts show, and `history` what they begin with
+live        the numbers of each second, for those who watch
+activity    the last events, and what was denied lately
+readiness   whether a load balancer should send clients here
+subscriptions  all subscriptions, shared groups, and who would get a message
+topics      topics by rate, and their levels
+retained    retained messages
+cursors     where the next page of a list begins
+walk        a scan of `mhub.core` to its end, in slices
 snapshot    what a broker without a store has, for an export
 arguments   what an operation is called with, as it comes in JSON
 slices      long work in slices, so that clients are served in between

@@ -1,15 +1,12 @@
 """Sessions as results, and the search for those that somebody wants to see.
 
-The sessions are in no order, and come and go while they are listed.  So a page is "the first ones
-by client id that come behind this one": a client that stays is on exactly one page, whatever the
-others do, and the last page costs no more than the first.  Each page goes through all client ids,
-in slices: 200,000 of them take some 40 ms.
+A client that stays is on exactly one page, whatever the others do, if the list is by client id or
+by the time of the connection.  By a value that changes meanwhile, as a queue does, it may be on two
+pages or on none.
 """
 
-import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
-from fnmatch import translate
 from itertools import islice
 from typing import Final
 
@@ -20,31 +17,23 @@ from mhub.core.delivery import Subscription
 from mhub.core.hub import Hub
 from mhub.core.limits import NEVER
 from mhub.core.principal import Principal
+from mhub.core.scan import ANY, CLIENT_SORTS, ClientScan, since
 from mhub.core.session import Session
+from mhub.operations import cursors
 from mhub.operations.contract import (
     BadArgument,
     ClientDetail,
     ClientPage,
     ClientSummary,
+    DenialSummary,
     NotThere,
     SubscriptionSummary,
     WillSummary,
 )
+from mhub.operations.cursors import MOST, MOST_TEXT
 from mhub.operations.slices import Slices
+from mhub.operations.walk import RESULTS, glob_of, walk
 from mhub.wire.packets import VERSION_NAMES
-
-MOST: Final = 1000
-"""Clients on one page, and subscriptions of one client: what makes an answer of a few 100 KiB."""
-
-MOST_TEXT: Final = 1 << 18
-"""Characters of names in one answer, which ends there: a client id, a user name and a filter may
-have 65,535 each, and 1,000 of them take seconds to be made JSON."""
-
-PORTION: Final = 250
-"""Client ids that are looked at between two looks at the clock: some 0.2 ms."""
-
-LONGEST_MATCH: Final = 256
-"""Characters of a pattern: to compile one takes 10 ms then, seconds if it is ten times as long."""
 
 WAITS: Final = {
     reasons.UNREAD: "unread",
@@ -57,7 +46,7 @@ WAITS: Final = {
 }
 """Why nothing is read from a client; `connection.paused` is a set of these."""
 
-STATES: Final = {"connected": True, "offline": False}
+STATES: Final = {"connected": 1, "offline": 0}
 
 
 @dataclass(frozen=True)
@@ -69,29 +58,13 @@ class Wanted:
     user: str = ""  # proved or claimed
     state: str = ""  # "connected" or "offline"
 
-    def test(self) -> Callable[[Session], bool] | None:
-        """What decides about a session; None: all are wanted."""
+    def apply(self, scan: ClientScan) -> None:
         if self.state not in ("", *STATES):
             raise BadArgument(f"state: expected one of {', '.join(STATES)}")
-        if len(self.match) > LONGEST_MATCH:
-            raise BadArgument(f"match: expected at most {LONGEST_MATCH} characters")
-        if self == ALL:
-            return None
-        is_connected = STATES.get(self.state)
-        pattern = re.compile(translate(self.match)).match if self.match else None
-
-        def fits(session: Session) -> bool:
-            return (
-                (is_connected is None or session.is_connected() == is_connected)
-                and (not self.listener or session.principal.listener == self.listener)
-                and (not self.user or self.user in users_of(session.principal))
-                and (pattern is None or pattern(session.client_id) is not None)
-            )
-
-        return fits
-
-
-ALL: Final = Wanted()
+        scan.glob = glob_of(self.match)
+        scan.connected = STATES.get(self.state, ANY)
+        scan.listener = self.listener
+        scan.user = self.user
 
 
 def users_of(principal: Principal) -> tuple[str, str]:
@@ -111,68 +84,45 @@ def session_of(hub: Hub, client_id: str) -> Session:
     raise NotThere("there is no such client")
 
 
-class Search:
-    """Takes portions of client ids, and keeps the first `limit` of those that are wanted."""
-
-    def __init__(
-        self, sessions: dict[str, Session], wanted: Wanted, after: str, limit: int
-    ) -> None:
-        self._sessions = sessions
-        self._fits = wanted.test()
-        self._after = after
-        self._limit = limit
-        self._found: list[str] = []
-        self._last = ""  # the last of the first ones so far: none behind it is kept; "": any is
-        self._seen = 0
-
-    def look_at(self, client_ids: Iterable[str]) -> None:
-        after = self._after
-        found = [client_id for client_id in client_ids if client_id > after]
-        if self._fits is not None:
-            fits, get = self._fits, self._sessions.get
-            found = [name for name in found if (one := get(name)) is not None and fits(one)]
-        self._seen += len(found)
-        if self._last:
-            last = self._last
-            found = [client_id for client_id in found if client_id < last]
-        self._found += found
-        if len(self._found) >= 2 * self._limit:
-            self._last = self.first()[-1]
-
-    def first(self) -> list[str]:
-        self._found.sort()
-        del self._found[self._limit :]
-        return self._found
-
-    def left(self) -> int:
-        return self._seen - len(self.first())
-
-
 async def page(
-    hub: Hub, wanted: Wanted, after: str, limit: int, slices: Slices, moment: "Moment"
+    hub: Hub,
+    wanted: Wanted,
+    place: cursors.Place | None,
+    limit: int,
+    sort: str,
+    slices: Slices,
+    moment: "Moment",
 ) -> ClientPage:
-    if not 1 <= limit <= MOST:
-        raise BadArgument(f"limit: expected from 1 to {MOST}")
-    search = Search(hub.sessions, wanted, after, limit)
-    # At once, 2 to 5 ms for 200,000: the dictionary may change before the next slice.
-    client_ids = iter(list(hub.sessions))
-    while portion := list(islice(client_ids, PORTION)):
-        search.look_at(portion)
-        await slices.pause_if_due()
-    found: list[ClientSummary] = []
-    left = search.left()
+    cursors.check_limit(limit)
+    field, descending = cursors.direction(sort, CLIENT_SORTS)
+    scan = ClientScan(hub, field, descending, limit)
+    scan.offset_s = moment.offset_s
+    wanted.apply(scan)
+    if place is not None:
+        scan.selection.begin_after(*place)
+    await walk(scan, slices)
+    found: dict[str, ClientSummary] = {}
+    first = scan.selection.first()
+    last: cursors.Place | None = None
     room = MOST_TEXT
-    for index, client_id in enumerate(search.first()):
+    for index, (value, client_id) in enumerate(first):
         session = hub.sessions.get(client_id)
         if session is not None:  # it may have ended meanwhile
             room -= len(client_id) + sum(map(len, users_of(session.principal)))
             if room < 0 and found:
-                left += len(search.first()) - index
+                first = first[:index]
                 break
-            found.append(summary(session, moment))
-        if index % PORTION == PORTION - 1:
+            found[client_id] = summary(session, moment)
+        last = value, client_id
+        if index % RESULTS == RESULTS - 1:
             await slices.pause_if_due()
-    return ClientPage(tuple(found), left, len(hub.sessions))
+    left = max(0, scan.selection.fit - len(first))
+    return ClientPage(
+        tuple(found.values()),
+        left,
+        len(hub.sessions),
+        cursors.write(sort, *last) if left and last is not None else "",
+    )
 
 
 @dataclass(frozen=True)
@@ -181,9 +131,14 @@ class Moment:
 
     now: float
     time: float
+    node: str = ""
+
+    @property
+    def offset_s(self) -> float:
+        return self.time - self.now
 
     def time_of(self, at: float) -> float:
-        return round(self.time - self.now + at, 3)
+        return since(at, self.offset_s)
 
 
 def summary(session: Session, moment: Moment) -> ClientSummary:
@@ -191,7 +146,7 @@ def summary(session: Session, moment: Moment) -> ClientSummary:
     principal = session.principal
     queue = session.queue
     state = "migrating" if session.frozen else "offline" if connection is None else "connected"
-    since = None if connection is None else connection.connected_at
+    rates = None if connection is None else connection.rates
     return ClientSummary(
         client_id=session.client_id,
         user=principal.user,
@@ -200,12 +155,21 @@ def summary(session: Session, moment: Moment) -> ClientSummary:
         listener=principal.listener,
         address=principal.address,
         version=None if connection is None else VERSION_NAMES[connection.version],
-        connected_at=None if since is None else moment.time_of(since),
-        connected_s=None if since is None else round(moment.now - since, 3),
+        connected_at=None if connection is None else moment.time_of(connection.connected_at),
+        connected_s=None if connection is None else round(moment.now - connection.connected_at, 3),
         subscriptions=len(session.subscriptions),
         queued=session.queued(),
         queued_bytes=0 if queue is None else queue.size_bytes,
         inflight=len(session.inflight.deliveries),
+        messages_in=0 if connection is None else connection.messages_in,
+        bytes_in=0 if connection is None else connection.bytes_in,
+        messages_out=0 if connection is None else connection.messages_out,
+        bytes_out=0 if connection is None else connection.bytes_out,
+        messages_in_per_s=0.0 if rates is None else rates.messages_in,
+        bytes_in_per_s=0.0 if rates is None else rates.bytes_in,
+        messages_out_per_s=0.0 if rates is None else rates.messages_out,
+        bytes_out_per_s=0.0 if rates is None else rates.bytes_out,
+        node=moment.node,
     )
 
 
@@ -237,7 +201,26 @@ def detail(session: Session, moment: Moment) -> ClientDetail:
             SubscriptionSummary(name, each.qos, each.no_local, each.retain_as_published)
             for name, each in _first_subscriptions(session)
         ),
+        denials=tuple(denials(session, moment)),
     )
+
+
+def denials(session: Session, moment: Moment) -> Iterator[DenialSummary]:
+    """The rule of one that no event told of is looked for now: the rules may be others by now."""
+    known = list((session.denials or {}).values())
+    for each in sorted(known, key=lambda each: -each.at):
+        rule = each.rule or session.hub.events.rule_of(
+            session.principal, each.cause, each.topic, each.qos, each.retain
+        )
+        yield DenialSummary(
+            events.CAUSES[each.cause],
+            each.topic,
+            each.qos,
+            each.retain,
+            rule,
+            moment.time_of(each.at),
+            each.count,
+        )
 
 
 def waits_for(connection: Connection) -> tuple[str, ...]:

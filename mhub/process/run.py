@@ -3,7 +3,7 @@
 The same broker as `twistd -n mhub`, without what twistd does besides: no pid file, short log lines,
 and an exit status that says how it ended.
 
-    0   stopped by SIGTERM, SIGINT or `mhub cluster leave`
+    0   stopped by SIGTERM, SIGINT or `mhub ctl cluster leave`
     1   it could not start, or could not go on; the last line says why
     2   the command line was wrong
 

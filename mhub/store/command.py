@@ -163,8 +163,8 @@ def _export_running(settings: Settings, args: Namespace) -> bool:
     control = settings.control.path
     if settings.store.kind == "sqlite" or not control:
         return False
-    from mhub.control.client import NoBroker, call
     from mhub.control.contract import ControlError
+    from mhub.ctl.client import NoBroker, call
 
     counts: Counts = Counter()
     progress = Progress(sys.stderr)

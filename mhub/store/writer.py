@@ -88,10 +88,12 @@ class StoreWriter:
         self._calling = False
 
     async def _commit(self, batch: Batch) -> None:
+        began_at = self._clock()
         await self._persist(lambda: self._store.commit(batch), False)
         hub = self._hub
         hub.stats.store_commits += 1
         hub.now = self._clock()
+        hub.storage.commits.observe(hub.now - began_at)
         hub.storage.committed()
         self._end_turn()
 

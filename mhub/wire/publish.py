@@ -89,6 +89,7 @@ class Publish:
         self.expiry_at = -1  # where its four bytes stand in `properties`
         self.expires_at = 0.0  # on the hub's clock; 0: never
         self.sender = ""  # client id, for No Local
+        self.slot = -1  # of a retained one: its place among them (`mhub.core.slots`)
         self.owner = ""  # of a retained one: whose it is (`mhub.core.accounts`); "": nobody's
         self.frame_v3: bytes | None = None  # QoS 0, RETAIN 0, made once for a whole fan-out
         self.frame_v5: bytes | None = None

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub.access.access import Access
 from mhub.access.directory import Delta, Directory
 from mhub.access.index import Index
-from mhub.core.events import Events
+from mhub.core.events import ADMIN, Event, Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.principal import Principal
 from mhub.operations.contract import NotThere
@@ -48,9 +48,25 @@ class PlainRights:
         return self.clients[client_id]
 
 
+class Told:
+    """A sink: what was changed, by whom."""
+
+    def __init__(self) -> None:
+        self.events: list[Event] = []
+
+    def emit(self, event: Event) -> None:
+        if event.kind == ADMIN:
+            self.events.append(event)
+
+    def last(self) -> tuple[str, str, str, str, str]:
+        event = self.events[-1]
+        return event.by, event.cause, event.text, event.why, event.outcome
+
+
 class AccessCase(SynchronousTestCase):
     def setUp(self) -> None:
-        self.hub = Hub(HubSettings(), Events([], 10.0), lambda: "token", 100.0)
+        self.told = Told()
+        self.hub = Hub(HubSettings(), Events([self.told], 10.0), lambda: "token", 100.0)
         self.registry = self.hub.registry
         self.reports: list[str] = []
         self.deltas: list[Delta] = []
@@ -66,6 +82,7 @@ class AccessCase(SynchronousTestCase):
             lambda: 100.0,
             lambda: self.now,
             self.hub.flush,
+            self.hub.events,
         )
 
     def do(self, call: Awaitable[Any]) -> Any:

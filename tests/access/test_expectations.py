@@ -1,4 +1,4 @@
-"""`mhub policy test` and `mhub policy check`: expectations, and a second opinion."""
+"""`mhub ctl policy test` and `mhub ctl policy check`: expectations, and a second opinion."""
 
 from typing import Any
 from unittest import mock

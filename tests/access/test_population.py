@@ -1,4 +1,4 @@
-"""`mhub policy diff`: whom it is about, and that nobody is left out."""
+"""`mhub ctl policy diff`: whom it is about, and that nobody is left out."""
 
 from twisted.trial.unittest import SynchronousTestCase
 

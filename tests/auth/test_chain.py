@@ -351,6 +351,11 @@ class UserTests(ChainCase):
         self.assertRefused(step, reasons.NOT_AUTHORIZED)
         self.assertIn("locked", step.text)
 
+    def test_the_name_of_a_token(self) -> None:
+        """No authenticator makes a client an API token."""
+        self.world.put(Says(yes(Identity("token:ci", "test"))))
+        self.assertRefused(self.world.ask("token:ci", b"x"), reasons.NOT_AUTHORIZED)
+
     def test_damaged(self) -> None:
         """An entry that cannot be read lets nobody in."""
         self.world.put(Says(alice()))

@@ -26,7 +26,7 @@ from typing import Final
 from cluster_bench import FOR_PEERS, House, Node
 
 from mhub import build
-from mhub.control.client import call
+from mhub.ctl.client import call
 
 PATIENCE_S: Final = 60.0
 AT_ONCE: Final = 200

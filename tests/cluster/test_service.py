@@ -1,4 +1,4 @@
-"""The node as a service: what it is told by `mhub cluster`, and what it answers."""
+"""The node as a service: what it is told by `mhub ctl cluster`, and what it answers."""
 
 from typing import Any
 

@@ -214,6 +214,17 @@ class OfAnother(Case):
         self.tell(-2, 2, ("fy", 1))
         self.assertEqual(self.wanted("x", "y"), ["y"])
 
+    def test_who_is_connected_though_another_node_has_told_of_the_session(self) -> None:
+        """The changes before what it told come later; by the last one the client is gone."""
+        tables = self.here.node.tables
+        member = self.here.node.members["b"]
+        self.tell(-2, 3, ("fx", 1))
+        self.here.node.lost(self.far, "reset")
+        tables.expect(member, "cclient", 82, "b1", 10)
+        self.far = self.here.link()
+        self.tell(3, 6, ("cclient", 81), ("cclient", 83), ("cclient", 82))
+        self.assertEqual(member.peer.clients, {"client": 82})
+
 
 class Suback(Case):
     """Whoever publishes on another node after the SUBACK is heard here."""

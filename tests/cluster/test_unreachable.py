@@ -1,4 +1,4 @@
-"""What the log and `mhub cluster status` say of addresses where no node answers."""
+"""What the log and `mhub ctl cluster status` say of addresses where no node answers."""
 
 from typing import Any
 

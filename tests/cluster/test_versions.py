@@ -89,6 +89,8 @@ class VersionTests(Case):
         rare |= {frames.REGISTRY_HAVE, frames.REGISTRY_ENTRIES, frames.REGISTRY_FILLED}
         rare |= {frames.REGISTRY_DROP}
         rare |= {frames.LEAVE, frames.OFFER}
+        # These are for operators.
+        rare |= {frames.QUERY, frames.ANSWER, frames.ANSWER_MORE}
         # These are for sessions that could not be transferred, or not as a whole.
         rare |= {frames.PENDING, frames.REFUSED, frames.ASK, frames.UNKNOWN}
         kinds = {getattr(frames, name) for name in dir(frames) if name.isupper()}

@@ -1,1 +1,1 @@
-"""The control socket: server and client over real sockets, and `mhub cluster`."""
+"""The control socket, over real sockets."""

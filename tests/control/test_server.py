@@ -14,9 +14,9 @@ from twisted.internet.task import Clock
 from twisted.internet.threads import deferToThread
 from twisted.trial.unittest import TestCase
 
-from mhub.control.client import call
 from mhub.control.contract import ControlError, short_name
 from mhub.control.server import ACCEPT_PAUSE_S, Accepting, ControlService
+from mhub.ctl.client import call
 from tests.control.operations import FakeOperations
 
 LONGEST_S = 20.0

@@ -3,7 +3,7 @@
 Both run as processes on free ports of loopback, a pair for each scenario of `acl_cases`, and the
 same clients ask both.  Rules and users get into mhub by one of two ways, in turn:
 
-    mhub policy import-mosquitto   into the registry
+    mhub ctl policy import-mosquitto   into the registry
     mhub import                    mosquitto.conf: a CSV file, and the password_file as it is
 """
 
@@ -96,7 +96,9 @@ class AclCase(SynchronousTestCase):
         """The configuration, and a store that has the rules and users."""
         (self.directory / "broker.toml").write_text(CONFIG)
         files = (str(self.acl), "--passwords", str(self.passwords))
-        self.mhub("policy", "import-mosquitto", *files, "--replace", "--config", "broker.toml")
+        self.mhub(
+            "ctl", "policy", "import-mosquitto", *files, "--replace", "--config", "broker.toml"
+        )
         return CONFIG
 
     def in_files(self) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from mhub.core.hub import Hub
-from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, Say
+from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
 
 
 class Around:
@@ -23,6 +23,9 @@ class Around:
 
     def authenticators(self) -> list[AuthenticatorStatus]:
         return [AuthenticatorStatus("registry", "ok", 3, 2, 1, 0)]
+
+    def pushes(self) -> list[PushStatus]:
+        return []
 
     def snapshot(self) -> Any:
         return None

@@ -8,10 +8,11 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.core.events import KICKED
 from mhub.operations import clients
-from mhub.operations.clients import LONGEST_MATCH, MOST, PORTION
 from mhub.operations.contract import BadArgument, ClientPage, NotThere, OperationError
+from mhub.operations.cursors import MOST
 from mhub.operations.operations import Operations
 from mhub.operations.slices import SLICE_S
+from mhub.operations.walk import LONGEST_MATCH, PORTION
 from tests.core.world import World
 from tests.helpers import packets as p
 from tests.helpers.properties import Prop
@@ -62,13 +63,14 @@ class StatusTests(Case):
         self.assertEqual(queues.retained, 1)
         self.assertGreater(queues.retained_bytes, 0)
 
-    def test_without_sys_there_are_no_rates(self) -> None:
+    def test_rates_without_sys(self) -> None:
         self.world = World(sys_interval_s=0.0)
         self.operations = Operations(
             self.world.hub, Around(self.world.hub), lambda: self.world.now, self.pauses
         )
-        self.world.wait(60.0, 6)
         self.assertIsNone(self.operations.status().messages.received_per_s)
+        self.world.wait(60.0, 6)
+        self.assertEqual(self.operations.status().messages.received_per_s, 0.0)
 
 
 class ClientTests(Case):

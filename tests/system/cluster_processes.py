@@ -14,8 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from mhub.control.client import call
 from mhub.control.contract import ControlError
+from mhub.ctl.client import call
 from tests.system.cluster_switch import Switch
 from tests.system.cluster_trace import Trace
 from tests.system.process import PATIENCE_S, Broker, environment
@@ -224,9 +224,9 @@ class ClusterProcesses:
         return True
 
     def leave(self, name: str) -> subprocess.Popen[str]:
-        """`mhub cluster leave`, under way."""
+        """`mhub ctl cluster leave`, under way."""
         self._trace.note("CLUSTER", f"{name} is told to leave")
-        return self._command(self.nodes[name], "cluster", "leave")
+        return self._command(self.nodes[name], "ctl", "cluster", "leave")
 
     def _command(self, node: Node, *words: str) -> subprocess.Popen[str]:
         return subprocess.Popen(

@@ -111,10 +111,10 @@ def leave(testbed: Testbed) -> None:
     before = _absent(testbed)
     cluster.shut(name)
     command = cluster.leave(name)
-    load.run_until(lambda: command.poll() is not None, "the end of mhub cluster leave")
+    load.run_until(lambda: command.poll() is not None, "the end of mhub ctl cluster leave")
     said = command.communicate()[0]
     if command.returncode:
-        testbed.wrong.append(f"mhub cluster leave ended with {command.returncode}: {said}")
+        testbed.wrong.append(f"mhub ctl cluster leave ended with {command.returncode}: {said}")
     testbed.until_ended(name)
     cluster.forget(name)
     testbed.until_whole()

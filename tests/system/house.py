@@ -151,7 +151,8 @@ class House:
 
     def _add_user(self) -> None:
         """As an administrator does it; few rounds of hashing, since tests log in often."""
-        command = [sys.executable, "-m", "mhub", "user", "add", USER, "--file", "scram-users"]
+        mhub = [sys.executable, "-m", "mhub"]
+        command = [*mhub, "ctl", "user", "add", USER, "--file", "scram-users"]
         subprocess.run(
             [*command, "--password-file", "-", "--iterations", "4096"],
             input=PASSWORD + "\n",

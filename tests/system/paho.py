@@ -43,6 +43,7 @@ class Paho:
         expiry_s: int = 0,
         keepalive_s: int = 60,
         username: str | None = None,
+        password: str = "secret",
     ) -> None:
         self._case = case
         self._version = version
@@ -64,7 +65,7 @@ class Paho:
         if tls is not None:
             client.tls_set_context(tls)
         if username is not None:
-            client.username_pw_set(username, "secret")
+            client.username_pw_set(username, password)
         client.on_connect = lambda c, u, flags, reason, p: self._connected.put(
             (reason, flags.session_present)
         )

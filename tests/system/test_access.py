@@ -41,7 +41,7 @@ class AccessCase(BrokerCase):
     def mhub(self, *argv: str, stdin: str = "", status: int = 0) -> str:
         """What a command prints; `status` is how it has to end."""
         ended = subprocess.run(
-            [sys.executable, "-m", "mhub", *argv, "--config", "broker.toml"],
+            [sys.executable, "-m", "mhub", "ctl", *argv, "--config", "broker.toml"],
             input=stdin,
             capture_output=True,
             text=True,

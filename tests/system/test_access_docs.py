@@ -27,7 +27,7 @@ WRAPPER = """#!/bin/sh
 exec '{python}' -m mhub "$@"
 """
 READY = """for _ in $(seq 200); do
-    mhub status 2>/dev/null | grep -q running && break
+    mhub ctl status 2>/dev/null | grep -q running && break
     sleep 0.1
 done
 """

@@ -138,7 +138,9 @@ class ClusterTests(GuardCase):
 
     def mhub(self, node: str, *argv: str) -> str:
         directory = self.nodes.nodes[node].directory
-        done = run([sys.executable, "-m", "mhub", *argv, "--config", "broker.toml"], cwd=directory)
+        done = run(
+            [sys.executable, "-m", "mhub", "ctl", *argv, "--config", "broker.toml"], cwd=directory
+        )
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 

@@ -1,4 +1,4 @@
-"""`mhub cluster leave`, on a cluster of two real processes."""
+"""`mhub ctl cluster leave`, on a cluster of two real processes."""
 
 from twisted.trial.unittest import SynchronousTestCase
 

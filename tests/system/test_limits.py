@@ -135,7 +135,7 @@ class RateTests(LimitCase):
             pass
 
     def test_it_is_seen(self) -> None:
-        """In $SYS, in the log, and by `mhub clients ID`."""
+        """In $SYS, in the log, and by `mhub ctl clients ID`."""
         broker = self.start(LIMITED + '[control]\npath = "control.sock"\n')
         flood = self.flood(broker, "flooding", 100_000)
         broker.wait_for_log("'flooding' from")
@@ -155,10 +155,10 @@ class RateTests(LimitCase):
         wait_until(told, "$SYS tells of it")
         mhub = twistd()[0].replace("twistd", "mhub")
         place = ["--socket", str(broker.directory / "control.sock")]
-        shown = run([mhub, "clients", "flooding", *place]).stdout
+        shown = run([mhub, "ctl", "clients", "flooding", *place]).stdout
         self.assertIn(f"max_messages_per_s {RATE}", shown)
         self.assertIn("max_messages_per_s reached", shown)
-        detail = json.loads(run([mhub, "clients", "flooding", "--json", *place]).stdout)
+        detail = json.loads(run([mhub, "ctl", "clients", "flooding", "--json", *place]).stdout)
         self.assertEqual(detail["rates"], {"max_messages_per_s": RATE})
         self.assertEqual(detail["waits_for"], ["rate"])
         self.assertGreater(detail["limited"]["max_messages_per_s"], 0)

@@ -101,7 +101,15 @@ class LoginTests(LoginCase):
 class RegistryTests(LoginCase):
     def mhub(self, *arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "mhub", *arguments, "--config", str(self.place / "broker.toml")],
+            [
+                sys.executable,
+                "-m",
+                "mhub",
+                "ctl",
+                *arguments,
+                "--config",
+                str(self.place / "broker.toml"),
+            ],
             cwd=self.place,
             env=environment(self.place),
             capture_output=True,

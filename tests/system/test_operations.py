@@ -1,4 +1,4 @@
-"""`mhub status`, `clients`, `kick` and `store export` with a broker that runs and is busy."""
+"""`mhub ctl status`, `clients`, `kick` and `store export` with a broker that runs and is busy."""
 
 import json
 import sys
@@ -163,14 +163,15 @@ class ClientTests(BrokerCase):
         broker = self.start()
         raw = Raw(("127.0.0.1", broker.port), 5)
         raw.connect("pump\n7", keepalive=60)
-        status = json.loads(mhub(broker, "status", "--json"))
+        status = json.loads(mhub(broker, "ctl", "status", "--json"))
         self.assertEqual((status["state"], status["sessions"]["connected"]), ("running", 1))
         self.assertEqual(status["connections"]["open"], 1)
-        self.assertIn("plain, mqtt://127.0.0.1:", mhub(broker, "status"))
-        self.assertIn(f"pump\\x0a7  {raw.local}", mhub(broker, "clients"))
-        self.assertIn("keep-alive 1m\n", mhub(broker, "clients", "pump\n7"))
+        self.assertIn("plain, mqtt://127.0.0.1:", mhub(broker, "ctl", "status"))
+        self.assertIn(f"pump\\x0a7  {raw.local}", mhub(broker, "ctl", "clients"))
+        self.assertIn("keep-alive 1m\n", mhub(broker, "ctl", "clients", "pump\n7"))
         self.assertEqual(
-            mhub(broker, "kick", "pump\n7"), "pump\\x0a7: disconnected, its session is deleted\n"
+            mhub(broker, "ctl", "kick", "pump\n7"),
+            "pump\\x0a7: disconnected, its session is deleted\n",
         )
         raw.expect("DISCONNECT", reason=0x98)
         raw.expect_closed()

@@ -21,7 +21,9 @@ class RegistryTests(SynchronousTestCase):
 
     def mhub(self, node: str, *argv: str) -> str:
         directory = self.cluster.nodes[node].directory
-        done = run([sys.executable, "-m", "mhub", *argv, "--config", "broker.toml"], cwd=directory)
+        done = run(
+            [sys.executable, "-m", "mhub", "ctl", *argv, "--config", "broker.toml"], cwd=directory
+        )
         self.assertEqual(done.returncode, 0, done.stdout)
         return done.stdout
 

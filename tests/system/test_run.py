@@ -509,14 +509,14 @@ class TwistdTests(Case):
 class NoTerminalTests(SynchronousTestCase):
     def test_a_password_cannot_be_asked_for(self) -> None:
         users = place(self) / "users"
-        add = ["user", "add", "alice", "--file", str(users)]
+        add = ["ctl", "user", "add", "alice", "--file", str(users)]
         command = ["setsid", "-w", sys.executable, "-m", "mhub", *add]
         for shell in ('exec "$@" </dev/null', 'exec "$@" <&-'):
             done = run(["sh", "-c", shell, "sh", *command])
             self.assertEqual(1, done.returncode)
             self.assertEqual(
                 done.stdout,
-                "mhub user add: there is no terminal to ask for the password at; give it with"
+                "mhub ctl user add: there is no terminal to ask for the password at; give it with"
                 " --password-file FILE, or --password-file - for stdin\n",
             )
 

@@ -8,13 +8,25 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    events,
     general,
+    history,
+    live,
+    mqtt,
+    plugins,
     session,
+    stats,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
     general,
+    plugins,
     session,
+    stats,
+    history,
+    live,
+    events,
+    mqtt,
 )
 """In the order in which docs/admin-api.md has them."""
 

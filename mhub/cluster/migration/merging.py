@@ -88,7 +88,7 @@ class Merging:
         self._apart.setdefault(client_id, []).append(source)
         self._migration.intakes.unwatch(session)
         if self._node.hub.sessions.get(client_id) is session:
-            del self._node.hub.sessions[client_id]
+            self._node.hub.drop_session(session)
             if client_id not in self._migration.targets:
                 self._node.peers.table.announce(CLIENT + client_id, session.epoch << 1)
 

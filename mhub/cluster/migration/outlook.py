@@ -104,5 +104,5 @@ class Outlook:
     def _advice(self, name: str) -> str:
         return (
             f"It is {self._node.members[name].state}: start it, or mend its network; if it is lost"
-            f" for good, 'mhub cluster forget {name}' on each node ends this"
+            f" for good, 'mhub ctl cluster forget {name}' on each node ends this"
         )

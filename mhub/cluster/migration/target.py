@@ -190,7 +190,7 @@ class Target:
                     peer.outgoing.put_copy(copy)
                 self._migration.intakes.copied(name, copies)
         old = hub.sessions.get(self.client_id)
-        hub.sessions[self.client_id] = session
+        hub.put_session(session)
         for subscription in session.subscriptions.values():
             hub.router.add(subscription)
         hub.review(session)  # what it may do is decided by the rights of this node

@@ -499,6 +499,8 @@ class Cluster:
         hub = side.world.hub
         sessions = hub.sessions.values()
         queues = [each.queue for each in sessions if each.queue is not None]
+        if hub.queues.messages != sum(len(each) for each in queues):
+            wrong.append(f"{side.name} counts {hub.queues.messages} messages as queued")
         if hub.queues.size_bytes != sum(each.size_bytes for each in queues):
             wrong.append(f"{side.name} counts messages that are gone")
         if side.disk is not None:

@@ -44,7 +44,7 @@ class HeldTests(SourceCase):
         self.assertIn("node c has not switched", self.lines()[0])
         self.assertIn("client 's'", self.lines()[0])
         self.assertIn("It is dead", self.lines()[0])
-        self.assertIn("'mhub cluster forget c'", self.lines()[0])
+        self.assertIn("'mhub ctl cluster forget c'", self.lines()[0])
 
     def test_a_node_that_has_switched_ends_it(self) -> None:
         self.gone()
@@ -77,7 +77,7 @@ class MergingTests(SourceCase):
         self.assertEqual(len(self.lines()), 1)
         self.assertIn("the session of client 's' is kept here", self.lines()[0])
         self.assertIn("node c does not know of that", self.lines()[0])
-        self.assertIn("'mhub cluster forget c'", self.lines()[0])
+        self.assertIn("'mhub ctl cluster forget c'", self.lines()[0])
 
 
 class WaitingTests(TargetCase):

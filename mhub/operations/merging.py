@@ -1,0 +1,137 @@
+"""Pages of several nodes as one page.
+
+Each node gives its items in the same order: by a value and a name, ascending or descending.  The
+first of all of them are taken, one by one; a node whose page is used up is asked for the next one.
+So pages are small and few, whatever the clients of a node are called.
+
+A cursor says behind which value and name a page begins, and nothing of a node: so the cursor of the
+last item that was taken goes on at all nodes.  Items with the same value and name, as those of a
+client that is just moving, are therefore never on two pages: the last one brings the others with
+it.
+"""
+
+from collections import deque
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from mhub.operations.contract import OperationError
+from mhub.operations.slices import Slices
+
+PORTION: Final = 250
+"""Items that a node is asked for at a time: to read 250 clients takes less than a millisecond."""
+
+LOOK: Final = 50
+"""Items that are taken between two looks at the clock."""
+
+Key = tuple[float, str]
+
+Fetch = Callable[[str, int], Awaitable[Any]]
+"""The page of a node behind a cursor, with so many items; it is asked for at once.
+
+Raises OperationError, when it is awaited."""
+
+
+class Order:
+    def __init__(self, descending: bool, by_name: bool) -> None:
+        self._is_reverse = descending and by_name  # else values descend, and names ascend
+        self._sign = -1.0 if descending else 1.0
+
+    def first(self, sources: "list[Source]") -> "Source":
+        """The one that has the next item."""
+        if self._is_reverse:
+            return max(sources, key=lambda source: source.key()[1])
+        return min(sources, key=self._rank)
+
+    def _rank(self, source: "Source") -> Key:
+        value, name = source.key()
+        return self._sign * value, name
+
+
+class Source:
+    """The items of one node."""
+
+    def __init__(
+        self,
+        node: str,
+        fetch: Fetch,
+        items_of: Callable[[Any], tuple[Any, ...]],
+        key_of: Callable[[Any], Key],
+        cursor: str,
+    ) -> None:
+        self.node = node
+        self.page: Any = None  # the last one
+        self.failed = False
+        self._fetch = fetch
+        self._items_of = items_of
+        self._key_of = key_of
+        self._cursor = cursor
+        self._items: deque[Any] = deque()
+        self._waiting: Awaitable[Any] | None = None
+        self._has_more = True
+
+    def begin(self, limit: int) -> None:
+        """Ask for the next page, if the last one is used up and there is one."""
+        if not self._items and self._has_more:
+            self._waiting = self._fetch(self._cursor, min(limit, PORTION))
+
+    async def wait(self) -> None:
+        """Until it is there."""
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        try:
+            self.page = await waiting
+        except OperationError:
+            self.failed = True
+            self._has_more = False
+            return
+        self._items.extend(self._items_of(self.page))
+        self._cursor = self.page.next
+        self._has_more = bool(self._cursor)
+
+    def has_item(self) -> bool:
+        return bool(self._items)
+
+    def is_over(self) -> bool:
+        return not self._items and not self._has_more
+
+    def key(self) -> Key:
+        return self._key_of(self._items[0])
+
+    def take(self) -> Any:
+        return self._items.popleft()
+
+    def left(self) -> int:
+        """Items that were not taken, as far as it is known."""
+        return len(self._items) + getattr(self.page, "left", 0)
+
+
+class Merged:
+    """The first items of all sources."""
+
+    def __init__(self) -> None:
+        self.items: list[Any] = []
+        self.last: Key | None = None  # of these
+        self.has_more = False
+
+
+async def merge(sources: list[Source], order: Order, limit: int, slices: Slices) -> Merged:
+    merged = Merged()
+    while True:
+        missing = max(limit - len(merged.items), 1)
+        for source in sources:
+            source.begin(missing)
+        for source in sources:
+            await source.wait()
+        ready = [source for source in sources if source.has_item()]
+        if not ready:
+            return merged
+        source = order.first(ready)
+        key = source.key()
+        if len(merged.items) >= limit and key != merged.last:
+            merged.has_more = True
+            return merged
+        merged.items.append(source.take())
+        merged.last = key
+        if len(merged.items) % LOOK == 0:
+            await slices.pause_if_due()

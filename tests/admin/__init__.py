@@ -1,0 +1,1 @@
+"""The admin side over HTTP."""
