@@ -8,16 +8,20 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    configuration,
     events,
     general,
     history,
+    listeners,
     live,
+    log,
     mqtt,
     plugins,
     session,
     stats,
     status,
     store,
+    trace,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
@@ -31,6 +35,10 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     events,
     store,
     mqtt,
+    listeners,
+    configuration,
+    log,
+    trace,
 )
 """In the order in which docs/admin-api.md has them."""
 
