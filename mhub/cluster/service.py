@@ -203,10 +203,6 @@ class ClusterService(Service):
 
     # Questions
 
-    @property
-    def node_name(self) -> str:
-        return self.node.name
-
     def nodes(self) -> dict[str, str]:
         return {member.name: member.state for member in self.node.members.values()}
 
@@ -376,6 +372,7 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         if member.link is None
         else None,
         "revision": member.revision,
+        "takeover": node.can_be_replaced(member),
         "note": note,
     }
 
