@@ -8,20 +8,28 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    clients,
     events,
     general,
     history,
     live,
     mqtt,
     plugins,
+    retained,
     session,
     stats,
+    subscriptions,
+    topics,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
     general,
     plugins,
     session,
+    clients,
+    subscriptions,
+    topics,
+    retained,
     stats,
     history,
     live,
