@@ -8,6 +8,7 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    clients,
     configuration,
     events,
     general,
@@ -17,10 +18,13 @@ from mhub.admin.resources import (
     log,
     mqtt,
     plugins,
+    retained,
     session,
     stats,
     status,
     store,
+    subscriptions,
+    topics,
     trace,
 )
 
@@ -28,6 +32,10 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     general,
     plugins,
     session,
+    clients,
+    subscriptions,
+    topics,
+    retained,
     stats,
     status,
     history,
