@@ -8,20 +8,34 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    bans,
     events,
+    explain,
     general,
     history,
+    limits,
     live,
     mqtt,
     plugins,
+    policies,
+    roles,
     session,
     stats,
+    tokens,
+    users,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
     general,
     plugins,
     session,
+    users,
+    roles,
+    policies,
+    explain,
+    bans,
+    limits,
+    tokens,
     stats,
     history,
     live,
