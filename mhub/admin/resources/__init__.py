@@ -9,12 +9,15 @@ from typing import Final
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
     bans,
+    configuration,
     events,
     explain,
     general,
     history,
     limits,
+    listeners,
     live,
+    log,
     mqtt,
     plugins,
     policies,
@@ -22,6 +25,7 @@ from mhub.admin.resources import (
     session,
     stats,
     tokens,
+    trace,
     users,
 )
 
@@ -41,6 +45,10 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     live,
     events,
     mqtt,
+    listeners,
+    configuration,
+    log,
+    trace,
 )
 """In the order in which docs/admin-api.md has them."""
 
