@@ -34,7 +34,14 @@ from mhub.access.explain import Explanation, explain
 from mhub.access.index import Index
 from mhub.access.proposals import candidates
 from mhub.access.resources import WRITE, check_resource
-from mhub.access.results import DryRun, Explained, InForce, Proposal, Proposals
+from mhub.access.results import (
+    DryRun,
+    Explained,
+    InForce,
+    Proposal,
+    Proposals,
+    SubjectLimits,
+)
 from mhub.access.roles import Roles
 from mhub.access.rows import ADMIN_ACTIONS, Row
 from mhub.access.rules import Rules, rows_of
@@ -58,6 +65,13 @@ from mhub.operations.slices import Slices
 
 MOST_TRIALS: Final = 2
 """Dry runs at a time: each has a copy of all rules."""
+
+
+PORTION: Final = 100
+"""Users between two looks at the clock."""
+
+NO_LIMITS: Final = '"limits":{}'
+"""In the entry of a user who has none: it need not be read."""
 
 
 class Rights(Protocol):
@@ -92,9 +106,9 @@ class Access:
         """`clock` is the hub's; settle() ends a turn that no socket began; pause() as of Slices."""
         self._rights = rights
         self._table = Table(registry, rights.directory, clock, time_of_day, settle, events)
-        self.users = Users(self._table, secrets)
-        self.roles = Roles(self._table)
         self._slices: Callable[[], Slices] = lambda: Slices(clock, pause)
+        self.users = Users(self._table, secrets, self._slices)
+        self.roles = Roles(self._table)
         self._trials = 0  # that are under way
         self.rules = Rules(self._table, self._slices)
         self.bans = Bans(self._table)
@@ -123,6 +137,32 @@ class Access:
     def permissions(self, principal: Principal) -> dict[str, list[str]]:
         """The resources that somebody may read, and write."""
         return admin.permissions(self._rights.rules, principal, self._rights.plugins)
+
+    async def limited_users(self, most: int) -> tuple[list[SubjectLimits], int]:
+        """Users with limits of their own, the first ones, and how many more there are."""
+        registry, slices = self._table.registry, self._slices()
+        found: list[SubjectLimits] = []
+        more = 0
+        key = USER
+        while keys := registry.keys(USER, key, PORTION):
+            key = keys[-1]
+            for each in keys:
+                entry = registry.get(each)
+                if entry is None or NO_LIMITS in entry.value:
+                    continue
+                limits = self._table.readable(User, entry).limits
+                if limits and len(found) < most:
+                    found.append(SubjectLimits(each[len(USER) :], limits))
+                elif limits:
+                    more += 1
+            await slices.pause_if_due()
+        return found, more
+
+    def limited_roles(self) -> list[SubjectLimits]:
+        roles = self._rights.directory.roles
+        return [
+            SubjectLimits(name, roles[name].limits) for name in sorted(roles) if roles[name].limits
+        ]
 
     def explain(
         self,

@@ -101,6 +101,11 @@ class Directory:
             for key in by_key
         )
 
+    def gives(self, key: str, role: str) -> bool:
+        """Whether the entry of a user gives it a role."""
+        subject = role_subject(role)
+        return any(row.role == subject for row in self._rows.get(key, ()))
+
     def links(self, without: Container[str] = ()) -> list[Row]:
         """All rows that give a role, but for those of some keys; of all users with a role, one.
 

@@ -51,17 +51,44 @@ class Rules:
 
         `topic`: as the rules write it, or a pattern with * and ?.
         """
-        found = [
-            row
-            for row in self._rows(all_rows, after)
-            if (not subject or subject in row.fields[1:3])
-            and (not topic or (row.kind == "p" and _fits(row.pattern, topic)))
-        ]
+        found = [row for row in self._rows(all_rows, after) if _is_wanted(row, subject, topic)]
         end = page_limit(limit)
         while end < len(found) and found[end].place == found[end - 1].place:
             end += 1  # the next page comes behind a place
         page = tuple(self._table.rule_summary(row.place, row) for row in found[:end])
         return RulePage(page, max(0, len(found) - end), self._table.registry.revision)
+
+    async def search(
+        self,
+        subject: str = "",
+        topic: str = "",
+        all_rows: bool = False,
+        after: str = "",
+        limit: int = MOST,
+    ) -> RulePage:
+        """The same, in slices; `left` of a search is 1 if there are more."""
+        registry, directory, slices = self._table.registry, self._table.directory, self._slices()
+        most = page_limit(limit)
+        found: list[Row] = []
+        last = ""
+        count = 0
+        for prefix in (ROLE, RULE, USER) if all_rows else (RULE,):
+            key = after
+            count += registry.count(prefix, after)
+            while not last and (keys := registry.keys(prefix, key, PORTION)):
+                for key in keys:
+                    rows = [
+                        row for row in directory.rows_of(key) if _is_wanted(row, subject, topic)
+                    ]
+                    if rows and len(found) >= most:
+                        last = found[-1].place
+                        break
+                    found += rows
+                    count -= 1
+                await slices.pause_if_due()
+        page = tuple(self._table.rule_summary(row.place, row) for row in found)
+        left = 0 if not last else 1 if subject or topic else count
+        return RulePage(page, left, registry.revision, last)
 
     def _rows(self, all_rows: bool, after: str) -> Iterator[Row]:
         """Rows by the keys of their entries, behind one."""
@@ -227,6 +254,12 @@ def rows_of(add: Sequence[Sequence[str]], places: Sequence[str] = ()) -> list[Ro
 
 def _by_subject(row: Row) -> tuple[str, ...]:
     return (row.subject, *row.fields)
+
+
+def _is_wanted(row: Row, subject: str, topic: str) -> bool:
+    return (not subject or subject in row.fields[1:3]) and (
+        not topic or (row.kind == "p" and _fits(row.pattern, topic))
+    )
 
 
 def _fits(text: str, wanted: str) -> bool:
