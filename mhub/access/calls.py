@@ -1,7 +1,7 @@
 """The calls of the access interface by name, with what they take: for all that is not Python.
 
-The control socket offers them as `/access/NAME`.  The command line uses the same names whether a
-broker runs or it works on the store itself.
+The command line uses these names whether a broker runs (`mhub.ctl.access_requests` makes them
+requests of the admin API) or it works on the store itself.
 """
 
 from collections.abc import Mapping
@@ -52,6 +52,9 @@ CALLS: Final[dict[str, Call]] = {
             "expected": "",
         },
         True,
+    ),
+    "rules-dry-run": Call(
+        "rules_dry_run", {"add": [], "remove": [], "replace_all": False, "csv": ""}
     ),
     "in-force": Call("in_force", {}),
     "explain": Call(

@@ -244,7 +244,7 @@ def tell_rest(shown: int, page: Mapping[str, Any], what: str) -> None:
         left = page.get("left")
         of = f" of {shown + int(left)}" if isinstance(left, int) else ""
         print(
-            f"\n{shown} {what}{of}: --limit 0 shows all, and the next come with\n"
+            f"\n{shown}{of} {what}: --limit 0 shows all, and the next come with\n"
             f"--cursor {page['next']}",
             file=sys.stderr,
         )

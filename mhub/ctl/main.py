@@ -81,9 +81,9 @@ def parser() -> ArgumentParser:
         prog="mhub ctl",
         usage="mhub ctl COMMAND ...",
         description="See and change a running broker.\n\n"
-        "On its own machine it is found by --config FILE or --socket PATH, without a login;\n"
-        "from elsewhere by --url https://HOST:PORT and --token-file FILE (or MHUB_URL and\n"
-        "MHUB_TOKEN). These options stand behind the command.",
+        "On its own machine it is found by --config FILE or --socket PATH, without a\n"
+        "login; from elsewhere by --url https://HOST:PORT and --token-file FILE (or\n"
+        "MHUB_URL and MHUB_TOKEN). These options stand behind the command.",
         epilog=f"commands:\n{commands}\n\n`mhub ctl COMMAND --help` says more about each.",
         formatter_class=RawDescriptionHelpFormatter,
     )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from mhub.control.contract import ControlError
 from mhub.ctl.access_requests import ask
 from mhub.ctl.client import NOT_UNDERSTOOD, Api, NoBroker, facts
-from mhub.ctl.command import BadConfiguration
+from mhub.ctl.command import PAGE, BadConfiguration
 from mhub.ctl.place import Place, place_of
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ class RegistryCalls:
         `key` names what of an item the next page comes behind.
         """
         found: list[dict[str, Any]] = []
+        arguments["limit"] = PAGE
         while True:
             page = self(name, **arguments)
             items = page.get(what)
