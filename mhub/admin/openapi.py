@@ -60,7 +60,7 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
 def _anything(kind: type) -> dict[str, Any]:
     """The schema of `object`: any JSON value."""
     if kind is object:
-        return {}
+        return {"type": ["object", "array", "string", "number", "boolean", "null"]}
     raise NotImplementedError
 
 
