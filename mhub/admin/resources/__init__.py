@@ -8,24 +8,38 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    bans,
     configuration,
     events,
+    explain,
     general,
     history,
+    limits,
     listeners,
     live,
     log,
     mqtt,
     plugins,
+    policies,
+    roles,
     session,
     stats,
+    tokens,
     trace,
+    users,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
     general,
     plugins,
     session,
+    users,
+    roles,
+    policies,
+    explain,
+    bans,
+    limits,
+    tokens,
     stats,
     history,
     live,
