@@ -9,10 +9,13 @@ from typing import Final
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
     clients,
+    configuration,
     events,
     general,
     history,
+    listeners,
     live,
+    log,
     mqtt,
     plugins,
     retained,
@@ -20,6 +23,7 @@ from mhub.admin.resources import (
     stats,
     subscriptions,
     topics,
+    trace,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
@@ -35,6 +39,10 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     live,
     events,
     mqtt,
+    listeners,
+    configuration,
+    log,
+    trace,
 )
 """In the order in which docs/admin-api.md has them."""
 
