@@ -9,6 +9,7 @@ from typing import Final
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
     bans,
+    clients,
     configuration,
     events,
     explain,
@@ -21,10 +22,13 @@ from mhub.admin.resources import (
     mqtt,
     plugins,
     policies,
+    retained,
     roles,
     session,
     stats,
+    subscriptions,
     tokens,
+    topics,
     trace,
     users,
 )
@@ -40,6 +44,10 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     bans,
     limits,
     tokens,
+    clients,
+    subscriptions,
+    topics,
+    retained,
     stats,
     history,
     live,
