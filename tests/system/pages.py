@@ -1,7 +1,7 @@
 """Pages of docs/ whose commands are run: each is typed into a shell, and prints what the page says.
 
-A line that begins with `$ ` is typed, in a copy of a folder with the page's files.  What is below it
-is what it prints; `…` stands for anything, also for several lines.
+A line that begins with `$ ` is typed, in a copy of a folder with the page's files.  What is below
+it is what it prints; `…` stands for anything, also for several lines.
 """
 
 import os
