@@ -200,6 +200,7 @@ class BoundTests(Case):
 
     def test_time(self) -> None:
         generator = self.traces.run("", "t", 5.0, 10, 0)
+        self.assertEqual([event.kind for event in self.events(generator, 1)], ["begin"])
         waiting = Deferred.fromCoroutine(generator.__anext__())
         self.assertNoResult(waiting)
         self.clock.advance(5.0)
@@ -210,6 +211,7 @@ class BoundTests(Case):
 
     def test_number(self) -> None:
         generator = self.traces.run("", "t", 5.0, 2, 0)
+        self.events(generator, 1)
         waiting = Deferred.fromCoroutine(generator.__anext__())
         client = self.world.client("p")
         for _ in range(5):
@@ -263,6 +265,7 @@ class BoundTests(Case):
 
     def test_who_goes_away_ends_it(self) -> None:
         generator = self.traces.run("", "t", 60.0, 10, 0)
+        self.events(generator, 1)
         waiting = Deferred.fromCoroutine(generator.__anext__())
         waiting.addErrback(lambda failure: None)
         waiting.cancel()
