@@ -8,12 +8,14 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    cluster,
     events,
     general,
     history,
     live,
     mqtt,
     plugins,
+    presence,
     session,
     stats,
 )
@@ -27,6 +29,8 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     live,
     events,
     mqtt,
+    presence,
+    cluster,
 )
 """In the order in which docs/admin-api.md has them."""
 
