@@ -15,6 +15,7 @@ from mhub.core import events
 from mhub.core.events import Event
 from mhub.core.principal import NOBODY
 from mhub.log import is_wanted, logger
+from mhub.log.clients import CLIENTS
 from mhub.log.lines import EVENT_FIELDS
 from mhub.wire import reasons
 from mhub.wire.packets import VERSION_NAMES
@@ -71,6 +72,8 @@ class EventLog:
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
             events.SOURCE_FAILED: (LogLevel.error, _source_failed),
             events.SOURCE_RECOVERED: (LogLevel.info, _source_recovered),
+            events.PUSH_FAILED: (LogLevel.error, _push_failed),
+            events.PUSH_RECOVERED: (LogLevel.info, _push_recovered),
             events.ADMIN: (LogLevel.info, _admin),
         }
 
@@ -83,8 +86,16 @@ class EventLog:
             level = LogLevel.info  # that of one client, which it may reach every day
         if event.kind == events.NODE and event.cause in ALARMING:
             level = LogLevel.warn
-        if is_wanted(event.kind, level):
-            self._log.emit(level, "{line}", line=write(event), event=event.kind, **_fields(event))
+        forced = bool(CLIENTS.levels) and CLIENTS.wants(event.client_id, level)
+        if forced or is_wanted(event.kind, level):
+            self._log.emit(
+                level,
+                "{line}",
+                line=write(event),
+                event=event.kind,
+                forced=forced,
+                **_fields(event),
+            )
 
     def _crashed(self, event: Event) -> None:
         if not is_wanted(event.kind, LogLevel.critical):
@@ -275,6 +286,14 @@ def _source_failed(event: Event) -> str:
 
 def _source_recovered(event: Event) -> str:
     return f"the authenticator {event.cause} works again"
+
+
+def _push_failed(event: Event) -> str:
+    return f"the numbers cannot be sent to {event.cause}: {_brief(event.text)}"
+
+
+def _push_recovered(event: Event) -> str:
+    return f"the numbers are sent to {event.cause} again"
 
 
 def _admin(event: Event) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mhub.core.hub import Hub
 from mhub.core.peer import Peer
-from mhub.core.scan import Selection
+from mhub.core.scan import HERE, PASSED, Selection
 from mhub.operations import cursors
 from mhub.operations.cluster_results import HeldPage, Presence, PresencePage
 from mhub.operations.contract import BadArgument
@@ -99,13 +99,17 @@ async def of_table(
     client_ids = iter(list(peer.clients))
     while portion := list(islice(client_ids, PORTION)):
         for client_id in portion:
-            if selection.is_passed(0.0, client_id) or (glob and not glob.fits(client_id)):
+            where = selection.place_of(client_id)
+            if where == PASSED or (glob and not glob.fits(client_id)):
                 continue
             place = place_of(hub, client_id)
             if place is None or place.peer is not peer:
                 continue
             if not state or state == _state(peer, place.value):
-                selection.offer(0.0, client_id)
+                if where == HERE:
+                    selection.keep(0.0, client_id)
+                else:
+                    selection.fit += 1
         await slices.pause_if_due()
     first = [name for _, name in selection.first()]
     node_state = "up" if peer.up else "down"

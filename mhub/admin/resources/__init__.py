@@ -9,15 +9,19 @@ from typing import Final
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
     cluster,
+    configuration,
     events,
     general,
     history,
+    listeners,
     live,
+    log,
     mqtt,
     plugins,
     presence,
     session,
     stats,
+    trace,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
@@ -31,6 +35,10 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     mqtt,
     presence,
     cluster,
+    listeners,
+    configuration,
+    log,
+    trace,
 )
 """In the order in which docs/admin-api.md has them."""
 
