@@ -63,7 +63,9 @@ class AppCase(TestCase):
 class RequestTests(AppCase):
     def test_result(self) -> None:
         self.ask("status")
-        self.assertAnswer(200, {"result": {"clients": [], "left": 1, "sessions": 2, "next": ""}})
+        self.assertAnswer(
+            200, {"result": {"clients": [], "left": 1, "sessions": 2, "next": "", "missing": []}}
+        )
         self.assertTrue(self.transport.disconnecting)
 
     def test_arguments(self) -> None:

@@ -8,6 +8,7 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    clients,
     cluster,
     configuration,
     events,
@@ -19,8 +20,11 @@ from mhub.admin.resources import (
     mqtt,
     plugins,
     presence,
+    retained,
     session,
     stats,
+    subscriptions,
+    topics,
     trace,
 )
 
@@ -28,6 +32,10 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     general,
     plugins,
     session,
+    clients,
+    subscriptions,
+    topics,
+    retained,
     stats,
     history,
     live,

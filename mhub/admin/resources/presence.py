@@ -3,9 +3,8 @@
 from typing import Annotated
 
 from mhub.admin.endpoint import Call, Query, endpoint
+from mhub.admin.resources.scope import SCOPE, SCOPES, everywhere
 from mhub.operations.cluster_results import PresencePage
-
-SCOPE = "Of all nodes of the cluster, or of the node that is asked alone."
 
 
 @endpoint("GET", "/presence", resource="clients")
@@ -15,7 +14,7 @@ async def presence(
     state: Annotated[str, Query("In which state.", choices=("connected", "offline"))] = "",
     limit: Annotated[int, Query("How many at most.", low=1, high=1000)] = 100,
     cursor: Annotated[str, Query("`next` of the page before.")] = "",
-    scope: Annotated[str, Query(SCOPE, choices=("cluster", "node"))] = "cluster",
+    scope: Annotated[str, Query(SCOPE, choices=SCOPES)] = "cluster",
 ) -> PresencePage:
     """List who is connected since when and from where.
 
@@ -24,5 +23,5 @@ async def presence(
     The same is there as retained messages, see `[presence]`.
     """
     operations = call.operations
-    ask = operations.everywhere.presence if scope == "cluster" else operations.presence
+    ask = operations.everywhere.presence if everywhere(scope) else operations.presence
     return await ask(match, state, limit, cursor)
