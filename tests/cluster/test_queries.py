@@ -74,6 +74,16 @@ class AskingTests(Case):
         self.answer(query["id"], b"1")
         self.assertEqual((self.outcomes, self.far.closed), ([], ""))
 
+    def test_a_question_that_is_cancelled(self) -> None:
+        asked = self.ask()
+        [query] = self.far.told(frames.QUERY)
+        self.assertTrue(self.here.node.queries.cancel(asked))
+        self.assertFalse(self.here.node.queries.cancel(asked))
+        self.assertEqual(self.far.told(frames.ANSWER_MORE), [{"id": query["id"], "stop": True}])
+        self.answer(query["id"], b"1")
+        self.later(5.0)
+        self.assertEqual(self.outcomes, [])
+
     def test_a_link_that_ends_ends_its_questions(self) -> None:
         self.ask()
         self.here.node.lost(self.far, "broken")

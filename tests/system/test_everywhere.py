@@ -29,10 +29,12 @@ class LocalConnection(http.client.HTTPConnection):
         self.sock.connect(self._path)
 
 
-def ask(path: str, method: str, target: str) -> tuple[int, Any]:
+def ask(path: str, method: str, target: str, body: object = None) -> tuple[int, Any]:
     """Status and JSON of an answer of the admin API."""
     connection = LocalConnection(path)
-    connection.request(method, f"/admin/v1/{target}")
+    data = b"" if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"} if data else {}
+    connection.request(method, f"/admin/v1/{target}", data, headers)
     answer = connection.getresponse()
     found = json.loads(answer.read())
     connection.close()
@@ -61,6 +63,49 @@ class EverywhereTests(SynchronousTestCase):
         found = self.get(name, target)
         clients = [(each["client_id"], each["state"], each["node"]) for each in found["clients"]]
         return clients, found["missing"]
+
+    def post(self, name: str, target: str, **body: Any) -> tuple[int, Any]:
+        return ask(self.cluster.nodes[name].control, "POST", target, body)
+
+    def test_what_is_done_to_a_client_is_done_where_it_is(self) -> None:
+        def at(name: str) -> list[tuple[str, str]]:
+            found = self.get(name, "clients?sort=-client_id")
+            self.assertEqual((found["missing"], found["sessions"]), ([], 3))
+            return [(each["client_id"], each["node"]) for each in found["clients"]]
+
+        everybody = [("at-c", "c"), ("at-b", "b"), ("at-a", "a")]
+        for name in "abc":
+            self.assertEqual(at(name), everybody)
+        status, found = self.post("a", "client/subscribe", client_id="at-c", filter="t/#", qos=1)
+        self.assertEqual((status, found["node"], found["qos"]), (200, "c", 1), found)
+        self.clients["b"].publish("t/1", b"for c", 1, 1)
+        self.clients["b"].expect("PUBACK", pid=1)
+        self.clients["c"].expect("PUBLISH", payload=b"for c")
+        found = self.get("b", "subscriptions?topic=t/1")
+        entries = [(each["client_id"], each["node"]) for each in found["subscriptions"]]
+        self.assertEqual(entries, [("at-c", "c")])
+        found = self.get("c", "topics/top?by=messages")
+        self.assertEqual(
+            [(each["topic"], each["node"]) for each in found["topics"]], [("t/1", "b")]
+        )
+        detail = self.get("a", "client?client_id=at-c")
+        self.assertEqual((detail["client"]["node"], len(detail["subscriptions"])), ("c", 1))
+        status, found = self.post("a", "client/unsubscribe", client_id="at-c", filter="none")
+        self.assertEqual(status, 404, found)
+
+        status, found = self.post("b", "client/disconnect", client_id="at-c")
+        self.assertEqual((status, found["node"], found["was_connected"]), (200, "c", True), found)
+        self.clients["c"].expect("DISCONNECT", reason=0x98)
+        status, found = self.post("b", "client/disconnect", client_id="nobody")
+        self.assertEqual(status, 404, found)
+        control = self.cluster.nodes["a"].control
+        status, found = ask(control, "DELETE", "client/session?client_id=at-c")
+        self.assertEqual((status, found["session_deleted"]), (200, True), found)
+        wait_until(lambda: len(self.get("b", "clients")["clients"]) == 2, "its session is gone")
+        self.cluster.nodes["b"].freeze()
+        status, found = ask(control, "GET", "client?client_id=at-b")
+        self.assertEqual(status, 504, found)
+        self.cluster.nodes["b"].thaw()
 
     def test_all_nodes_then_some_that_do_not_answer(self) -> None:
         everybody = [(f"at-{name}", "connected", name) for name in "abc"]
