@@ -15,6 +15,7 @@ import secrets
 import sys
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from twisted.application.internet import TimerService
@@ -22,7 +23,8 @@ from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ReactorNotRunning
 from twisted.internet.task import deferLater
-from twisted.logger import ILogObserver
+from twisted.internet.threads import deferToThreadPool
+from twisted.logger import ILogObserver, globalLogPublisher
 from twisted.python import usage
 from twisted.python.failure import Failure
 
@@ -39,11 +41,13 @@ from mhub.admin.plugins import Plugins
 from mhub.admin.resources import ENDPOINTS
 from mhub.admin.service import AdminListenError, AdminService
 from mhub.admin.static import StaticFiles
+from mhub.auth.chain import Chain
 from mhub.auth.guard import SWEEP_S, LoginGuard
+from mhub.auth.reload import Authenticators
 from mhub.auth.wiring import make_admin_chain, make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
-from mhub.config import ConfigError, Settings, load, parse
+from mhub.config import ConfigError, Settings, TlsSettings, load, parse
 from mhub.config.admin import LISTENER, AdminSettings
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
@@ -55,17 +59,27 @@ from mhub.core.records import Batch
 from mhub.log import logger, set_level
 from mhub.log.destination import Destination, LogError, limit_rate
 from mhub.log.events import EventLog
+from mhub.log.recent import Recent
 from mhub.net.listen import ListenError
 from mhub.net.service import NetService
 from mhub.net.tls import TlsContexts, TlsError
-from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
+from mhub.operations.contract import (
+    AuthenticatorStatus,
+    ListenerStatus,
+    OperationError,
+    PushStatus,
+    Say,
+)
 from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
 from mhub.operations.questions import respond
+from mhub.operations.traces import Traces
 from mhub.presence.service import PresenceService
 from mhub.process import descriptors, threads
-from mhub.process.reload import reread
+from mhub.process.parts import AccessPart, AdminTlsPart, ClusterPart, LimitsPart, LogPart
+from mhub.process.reload import Reload
 from mhub.process.signals import Signals
+from mhub.process.steering import BrokerSteering
 from mhub.process.twistd import fault_in
 from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
 from mhub.store.make import fault_of, make_shared, make_store
@@ -73,6 +87,10 @@ from mhub.store.writer import StoreWriter
 
 NO_FILE: Final = "no file"
 """What errors say in the place of a configuration's name, where there is none."""
+
+
+REFUSALS: Final = (ListenError, TlsError, PolicyError, ConfigError, LogError)
+"""What makes parts of the broker refuse a reload."""
 
 
 class StartError(Exception):
@@ -126,9 +144,10 @@ class Broker(MultiService):
         self._log = logger("broker")
         self._reactor = reactor
         self._signals = signals
-        self._settings = settings
         # For later, when twistd may have changed the directory.
         self._file = os.path.abspath(settings.file) if settings.file != NO_FILE else ""
+        self.reloading = Reload(settings, self._read_file if self._file else None, REFUSALS)
+        self._reload_wanted = False  # as soon as the broker has started
         self.console: Callable[[str], None] | None = None  # shows something to who has started it
         self.failed = False  # it ends because it cannot go on: the exit status is not 0
         self._bound = False
@@ -136,6 +155,8 @@ class Broker(MultiService):
         self._warnings = settings.warnings
         self._open_files = descriptors.raise_limit()  # while twistd has not changed the user
         self.destination = Destination(settings.log)
+        self.recent = Recent()
+        globalLogPublisher.addObserver(self.recent)  # type: ignore[arg-type]
         limit_rate(settings.log, reactor)
         self.hub = Hub(
             hub_settings(settings),
@@ -145,15 +166,20 @@ class Broker(MultiService):
         )
         self.hub.unix_time = time.time
         self.passwords = make_passwords(settings.passwords, self.hub, reactor)
-        self.chain = make_chain(settings, self.hub, self.passwords, reactor, time.monotonic)
-        if self.chain is not None:
-            self.hub.admission.authenticator = self.chain
-            self.hub.admission.methods.update(self.chain.methods)
+        self._guard = self._make_guard(settings)
+        self.authenticating = Authenticators(
+            self.hub,
+            self.passwords,
+            self._guard,
+            reactor,
+            time.monotonic,
+            make_chain(settings, self.hub, self.passwords, reactor, time.monotonic),
+        )
+        self.authenticating.on_change = self._chain_changed
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
         self.hub.wake = self.net.wake
-        self._guard(settings)
         self.cluster: ClusterService | None = None
         if settings.cluster is not None:
             self.cluster = ClusterService(
@@ -193,7 +219,9 @@ class Broker(MultiService):
             self.cluster.serve(lambda name, given: respond(self.operations, name, given))
         self.presence = self._make_presence(settings)
         self.admin: AdminService | None = None
+        self._admin_tls: TlsContexts | None = None
         self._make_admin(settings)
+        self._make_steering(reactor)
         if settings.control.path:
             ControlService(
                 settings.control.path,
@@ -244,7 +272,8 @@ class Broker(MultiService):
             lambda: deferLater(self._reactor, 0.0),
         )
         if settings.admin is not None and admin.enabled:
-            tls = TlsContexts(admin.tls, ("http/1.1",)) if admin.tls is not None else None
+            tls = _admin_contexts(admin.tls) if admin.tls is not None else None
+            self._admin_tls = tls
             static = StaticFiles(sockets=self._web_sockets)
             self.admin = AdminService(self.admin_app, admin, static, tls, self._reactor)
             self.admin.setServiceParent(self)
@@ -274,7 +303,7 @@ class Broker(MultiService):
             if host
         ]
 
-    def _guard(self, settings: Settings) -> None:
+    def _make_guard(self, settings: Settings) -> LoginGuard:
         """Bans, and what failed logins lead to."""
         reactor = self._reactor
         guard = LoginGuard(
@@ -289,6 +318,42 @@ class Broker(MultiService):
         sweep = TimerService(SWEEP_S, guard.sweep)
         sweep.clock = reactor
         sweep.setServiceParent(self)
+        return guard
+
+    def _make_steering(self, reactor: Any) -> None:
+        """What operators can change: reload, listeners, log, traces."""
+        traces = Traces(self.hub, time.monotonic, reactor)
+        self.steering = BrokerSteering(
+            self.reloading,
+            self.net,
+            traces,
+            self.recent,
+            reactor,
+            lambda job: deferToThreadPool(reactor, reactor.getThreadPool(), job),
+            self._file,
+            self._why_no_reload,
+        )
+        self.operations.steering = self.steering
+        for part in (
+            self.net.part,
+            LimitsPart(self.hub, self.net, hub_settings),
+            LogPart(self.destination, self.hub, reactor),
+            self.authenticating,
+            AccessPart(self.access, self.hub, hub_settings),
+            ClusterPart(self.cluster),
+            AdminTlsPart(self._admin_tls, _admin_contexts),
+        ):
+            self.reloading.add(part)
+
+    @property
+    def _settings(self) -> Settings:
+        """Those in force."""
+        return self.reloading.settings
+
+    @property
+    def chain(self) -> Chain | None:
+        """The authenticators in force."""
+        return self.authenticating.chain
 
     def _make_store(self) -> Store:
         settings = self._settings
@@ -397,11 +462,25 @@ class Broker(MultiService):
         if self.presence is not None:
             self.presence.open()
         await self._open_admin()
+        if self._reload_wanted:
+            await self._reload()
 
-    async def _open_admin(self) -> None:
+    def _chain_changed(self, before: Chain | None) -> None:
+        """There are other authenticators: those of admins follow."""
+        known = set(before.members) if before is not None else set()
+        previous = self._logins.chain
+        self._make_admin_chain()
+        for member in previous.members if previous is not None else ():
+            if member not in known:
+                member.source.stop()
+
+    def _make_admin_chain(self) -> None:
         self._logins.chain = make_admin_chain(
             self.chain, self.hub, self.passwords, self._reactor, time.monotonic
         )
+
+    async def _open_admin(self) -> None:
+        self._make_admin_chain()
         self._plugins.start(self.operations)
         access = self.operations.access
         if self.admin is None or access is None:
@@ -452,12 +531,13 @@ class Broker(MultiService):
     async def _stop(self) -> None:
         """The clients first: the store still takes what their going changes."""
         self._stopping = True
+        self.steering.stop()
+        globalLogPublisher.removeObserver(self.recent)  # type: ignore[arg-type]
         self._plugins.stop()
         self.access.stop()
         self.operations.monitor.stop()
         await super().stopService()
-        if self.chain is not None:
-            await self.chain.stop(self._reactor, self._settings.net.shutdown_timeout_s)
+        await self.authenticating.stop(self._settings.net.shutdown_timeout_s)
         self.passwords.stop()
         if self.failovers is not None:
             await self.failovers.stop()
@@ -506,18 +586,45 @@ class Broker(MultiService):
         self._reactor.callLater(0.5, self._stop_reactor)
         return result
 
-    def _on_hangup(self) -> None:
-        self._reactor.callFromThread(self._reload)
+    # Reload
 
-    def _reload(self) -> None:
-        self.destination.reopen()
-        self._settings = reread(self._settings, self._file)
-        self.access.reload()
-        self.net.reload_certificates(self._settings.listeners)
-        if self.chain is not None:
-            self.chain.reload()
-        if self.cluster is not None:
-            self.cluster.reload_certificates()
+    def _on_hangup(self) -> None:
+        self._reactor.callFromThread(self._hang_up)
+
+    def _hang_up(self) -> None:
+        self.destination.reopen()  # whatever becomes of the rest: somebody may have moved the file
+        Deferred.fromCoroutine(self._reload()).addErrback(self._not_reloaded)
+
+    async def _reload(self) -> None:
+        self._log.info(
+            "SIGHUP: reading {what} again",
+            what=f"{self._file} and certificates" if self._file else "files",
+        )
+        if self.state() == "starting" and not self._stopping:
+            self._reload_wanted = True
+            return
+        self._reload_wanted = False
+        try:
+            await self.steering.reload()
+        except OperationError:
+            pass  # the log has it
+
+    def _not_reloaded(self, failure: Failure) -> None:
+        self._log.failure("a defect in mhub, please report it; it hit a reload", failure)
+
+    def _why_no_reload(self) -> str:
+        state = self.state()
+        return "" if state == "running" else f"the broker is {state}: it cannot reload now"
+
+    async def _read_file(self) -> Settings:
+        """In a thread: a large file of rules takes a while."""
+        pool = self._reactor.getThreadPool()
+        settings: Settings = await deferToThreadPool(self._reactor, pool, load, self._file)
+        why_not = self._why_no_reload()  # meanwhile
+        if why_not:
+            raise OperationError(why_not)
+        warning = descriptors.warning(settings, self._open_files.limit)
+        return replace(settings, warnings=(*settings.warnings, warning)) if warning else settings
 
     def _on_stop(self, name: str) -> None:
         self._log.info("stopping: {name}", name=name)
@@ -528,6 +635,10 @@ class Broker(MultiService):
             self._reactor.stop()
         except ReactorNotRunning:
             pass  # it is being stopped already
+
+
+def _admin_contexts(settings: TlsSettings) -> TlsContexts:
+    return TlsContexts(settings, ("http/1.1",))
 
 
 def make_broker(config: str | None, signals: Signals, is_elsewhere: bool = False) -> Broker:

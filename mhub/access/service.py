@@ -148,10 +148,71 @@ class AccessService:
         if self._look is not None and self._look.active():
             self._look.cancel()
 
-    def reload(self) -> None:
-        """SIGHUP."""
-        if self._file.path:
-            self._reload_file()
+    # Other settings
+
+    def prepare(self, settings: AccessSettings | None, only_registry: bool) -> Callable[[], None]:
+        """Read the file of new settings; what puts them in force.  Raises PolicyError."""
+        wanted = settings if settings is not None and settings.enabled else None
+        file = PolicyFile(REGISTRY if settings is None else settings.policy)
+        file.load(self._rows.links())
+        return lambda: self._take_settings(wanted, file, only_registry)
+
+    def _take_settings(
+        self, wanted: AccessSettings | None, file: "PolicyFile", only_registry: bool
+    ) -> None:
+        self._only_registry = only_registry
+        before, self._wanted = self._wanted, wanted
+        if wanted == before and file.path == self._file.path:
+            self._take_file(file)
+        else:
+            self._take_policy(wanted, file)
+
+    def _take_policy(self, wanted: AccessSettings | None, file: "PolicyFile") -> None:
+        """Rules from elsewhere, or read in another way, or none.
+
+        The index stays the same object, as others may have it; what it decides is other in the
+        moment in which the rights of all sessions are to be asked for anew.
+        """
+        hub = self._hub
+        if not file.path:
+            seed(hub.registry, hub.now)
+        self._rows.followers.remove(self._on_change)
+        if self._rows is not self.directory:
+            self._rows.close()
+        self._file = file
+        self.directory.extra = list(file.rows.values())
+        self._rows = self.directory
+        if file.path:
+            self._rows = Directory(hub.registry, lambda text: None, with_rules=False)
+        self._rows.followers.append(self._on_change)
+        index = self.rules
+        rows = {row.id: row for row in self._rows.rows()} | file.rows
+        index.apply(
+            [row for row_id, row in rows.items() if row_id not in index.rows],
+            [row_id for row_id in index.rows if row_id not in rows],
+        )
+        index.strict = wanted is None or wanted.subscribe == "strict"
+        self.index = None if wanted is None else index
+        self.policy = "" if wanted is None else wanted.policy
+        self.problem = ""
+        self._name_revision()
+        self._read_role_limits()
+        self._warn_of_roles()
+        self._warn_of_resources(index.rows.values())
+        if wanted is None:
+            self._log.warn("access control is off: all clients may do all")
+        else:
+            self._log.info(
+                "access control: {count} rows from {place}, revision {revision}",
+                count=len(index.rows),
+                place=wanted.policy,
+                revision=index.revision,
+            )
+        hub.authorize_with(self.index)
+        hub.quotas_changed(None)
+        if self._file.path and self._look is None:
+            self._look = self._reactor.callLater(LOOK_S, self._look_at_file)
+        self._settle()
 
     # The registry
 
@@ -268,23 +329,34 @@ class AccessService:
     # The file
 
     def _look_at_file(self) -> None:
+        self._look = None
+        if not self._file.path:
+            return
         self._look = self._reactor.callLater(LOOK_S, self._look_at_file)
         if self._file.has_changed():
             self._reload_file()
 
     def _reload_file(self) -> None:
-        index = self.rules
-        before = self._file.rows
+        file = PolicyFile(self._file.path)
         try:
-            self._file.load(self._rows.links())
+            file.load(self._rows.links())
         except PolicyError as error:
+            self._file.mark_read(file)
             self.problem = str(error)
             self._log.error(
                 "the policy stays as it was, as its file has a mistake: {error}", error=error
             )
             return
+        self._take_file(file)
+
+    def _take_file(self, file: "PolicyFile") -> None:
+        """The same file, read again."""
         self.problem = ""
-        after = self._file.rows
+        index = self.rules
+        if not file.path:
+            return
+        before, after = self._file.rows, file.rows
+        self._file = file
         known = {row.id for row in self._rows.rows()}
         added = [row for row_id, row in after.items() if row_id not in known]
         gone = [row_id for row_id in before if row_id not in after and row_id not in known]
@@ -318,13 +390,17 @@ class PolicyFile:
         self.digest = ""
         self._mark: Mark = (0, 0, 0)
 
+    def mark_read(self, other: "PolicyFile") -> None:
+        """Its file was read in vain: it is not read again before it changes."""
+        self._mark = other._mark
+
     def has_changed(self) -> bool:
         return self._stat() != self._mark
 
     def load(self, links: list[Row] | None = None) -> None:
         """Read it; `links` are roles that are given elsewhere.  Raises PolicyError.
 
-        After a failure all is as it was, and the file is not read again before it changes.
+        After a failure all is as it was.
         """
         if not self.path:
             return

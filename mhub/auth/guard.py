@@ -123,15 +123,9 @@ class LoginGuard:
         self.lockouts: dict[str, Lockout] = {}
         self._unstored: set[str] = set()  # keys of both that the registry does not have
         self._automatic = 0  # entries in the registry that no operator made
-        self._counters = {
-            LOGIN: self._make_counters(settings.login_failures, settings.window_s),
-            ADDRESS: self._make_counters(settings.address_failures, settings.window_s),
-            USER: self._make_counters(settings.user_failures, settings.window_s),
-            FLAPPING: self._make_counters(settings.flapping_connects, settings.flapping_window_s),
-        }
+        self._counters: dict[str, Counters | None] = {}
         self._shared: Networks[bool] = Networks()
-        for text in settings.shared_addresses:
-            self._shared.put(parse_network(text), True)
+        self.take(settings)
         self._known: dict[bytes, None] = {}  # users at addresses they have logged in from
         self._fresh: Bans | None = None  # new bans, while those that they hit are looked for
         self._left: Iterator[Session] = iter(())
@@ -139,10 +133,33 @@ class LoginGuard:
         known = (*self._registry.items(BAN), *self._registry.items(LOCKOUT))
         self._changed([entry.key for entry in known])
 
-    def _make_counters(self, threshold: int, window_s: float) -> Counters | None:
+    def take(self, settings: GuardSettings) -> None:
+        """Go by these settings from now on.
+
+        A count goes on where its threshold and its window are what they were.  Lock-outs and bans
+        that are there stay.
+        """
+        self._settings = settings
+        for kind, threshold, window_s in (
+            (LOGIN, settings.login_failures, settings.window_s),
+            (ADDRESS, settings.address_failures, settings.window_s),
+            (USER, settings.user_failures, settings.window_s),
+            (FLAPPING, settings.flapping_connects, settings.flapping_window_s),
+        ):
+            self._counters[kind] = self._counters_for(kind, threshold, window_s)
+        self._shared = Networks()
+        for text in settings.shared_addresses:
+            self._shared.put(parse_network(text), True)
+
+    def _counters_for(self, kind: str, threshold: int, window_s: float) -> Counters | None:
         if threshold == 0:
             return None
-        return Counters(threshold, window_s, self._settings.max_counters)
+        most = self._settings.max_counters
+        known = self._counters.get(kind)
+        if known is not None and (known.threshold, known.window_s) == (threshold, window_s):
+            if known.most == most:
+                return known
+        return Counters(threshold, window_s, most)
 
     # The port
 

@@ -60,11 +60,11 @@ class Settings(ExternalSettings):
     )
     method: str = setting(Choice("POST", "GET", "PUT"), "POST", "The method of the request.")
     headers: tuple[tuple[str, str], ...] = setting(
-        Texts(), (), "Headers of the request, with placeholders.", shown="none"
+        Texts(secret=True), (), "Headers of the request, with placeholders.", shown="none"
     )
     body: str = setting(Choice("json", "form", "none"), "json", "How `fields` are sent.")
     fields: tuple[tuple[str, str], ...] = setting(
-        Texts(),
+        Texts(secret=True),
         (("username", "%u"), ("password", "%{password}"), ("clientid", "%c")),
         "What is sent, with placeholders.",
     )

@@ -24,7 +24,7 @@ from twisted.internet.defer import Deferred
 from mhub.auth.contract import Answer, Context, Source, cannot_tell, is_plain, no, not_mine, yes
 from mhub.auth.external import Malformed, grants_of
 from mhub.config.certificates import read_file
-from mhub.config.kinds import Boolean, Choice, FilePath, Place, Seconds, Text
+from mhub.config.kinds import Boolean, Choice, FilePath, Place, Seconds, Secret, Text
 from mhub.config.problems import ConfigError, Problem
 from mhub.config.schema import ListOf, setting
 from mhub.core.authentication import Claim
@@ -51,7 +51,7 @@ _FILES: Final = ("secret_file", "key_file", "jwks_file")
 @dataclass(frozen=True, repr=False)  # no repr: it would show the secret
 class Settings:
     secret: str = setting(
-        Text(),
+        Secret(),
         "",
         "The secret that tokens are signed with: 32 bytes or more for HS256, 48 for HS384, 64 for"
         " HS512.",

@@ -141,6 +141,12 @@ class Passwords:
         rounds = iterations or self.scram_iterations
         return self._put(lambda: make_verifier(password, rounds).render(), address)
 
+    def take(self, max_queued: int, costs: Costs, scram_iterations: int) -> None:
+        """Go by these settings from now on."""
+        self._max_queued = max_queued
+        self.costs = costs
+        self.scram_iterations = scram_iterations
+
     def stop(self) -> None:
         self._stopped = True
         for job in self._queue.clear():

@@ -24,7 +24,7 @@ from mhub.auth.facts import NAMES, UnusableClaim, facts_of
 from mhub.auth.grants import MAX_GRANTS, escaped, grant
 from mhub.auth.sql_pool import Pool
 from mhub.auth.sql_text import Query
-from mhub.config.kinds import Boolean, Choice, FilePath, Place, Text
+from mhub.config.kinds import Boolean, Choice, FilePath, Place, Secret, Text
 from mhub.config.schema import setting
 from mhub.config.servers import check_client_tls, check_password
 from mhub.core.authentication import Claim
@@ -61,7 +61,7 @@ class SqlSettings(ExternalSettings):
     )
     database: str = setting(Text(empty=False), "", "The name of the database.", required=True)
     username: str = setting(Text(empty=False), "", "The user to log in as.", required=True)
-    password: str = setting(Text(), "", "Its password, if the server wants one.", shown="none")
+    password: str = setting(Secret(), "", "Its password, if the server wants one.", shown="none")
     password_file: str = setting(
         FilePath(),
         "",

@@ -34,7 +34,7 @@ from zope.interface import implementer  # type: ignore[import-untyped]
 from mhub.cluster.broker import PB, Broker, PlainData
 from mhub.cluster.contract import Ends
 from mhub.cluster.hostnames import Hostnames, NamingReactor
-from mhub.cluster.login import Entrance, ILink, Login
+from mhub.cluster.login import Entrance, ILink, Login, Secrets
 from mhub.cluster.strangers import Strangers, networks
 from mhub.cluster.tls import LinkTls, TlsFiles, explain, misnamed
 from mhub.config.kinds import join_address
@@ -324,9 +324,10 @@ class Links:
         log: Logger | None = None,
         tls: Any = None,
         names: Hostnames | None = None,
+        secrets: Secrets | None = None,
     ) -> None:
-        """`tls` has been made of the settings already, by another node in this process; `names`
-        knows the addresses of host names, else the system does."""
+        """`tls` and `secrets` have been made of the settings already, by another node in this
+        process; `names` knows the addresses of host names, else the system does."""
         self.ends = ends
         self.settings = settings
         self.reactor = reactor
@@ -336,8 +337,7 @@ class Links:
         if tls is None and settings.tls is not None:
             self.tls = LinkTls(settings.tls)
         self.names = names
-        self._naming: Any = NamingReactor(reactor, names) if names is not None else reactor
-        self._login = Login(settings.secret)
+        self._login = Login(secrets or Secrets(settings.secret, reactor.seconds))
         self._port: Any = None
         self._links: set[Link] = set()
         # The answer to a wrong proof must not come later than the other side would wait for it.
@@ -349,6 +349,10 @@ class Links:
         self._dials: set[Deferred[None]] = set()
         self._crowded = False
         self._stopped = False
+
+    @property
+    def secrets(self) -> Secrets:
+        return self._login.secrets
 
     def listen(self) -> int:
         """Bind; the port that it is.  Raises twisted.internet.error.CannotListenError."""
@@ -413,7 +417,10 @@ class Links:
     async def _reach(self, address: str, factory: Any) -> Broker:
         host, port = split_address(address)
         seconds = self.settings.connect_timeout_s
-        endpoint: Any = HostnameEndpoint(self._naming, host, port, seconds)
+        naming: Any = self.reactor
+        if self.names is not None:
+            naming = NamingReactor(self.reactor, self.names)
+        endpoint: Any = HostnameEndpoint(naming, host, port, seconds)
         if self.tls is not None:
             endpoint = wrapClientTLS(self.tls, endpoint)
         connecting: Deferred[Broker] = endpoint.connect(factory)

@@ -101,13 +101,41 @@ class Proof:
 class SecretChecker:
     credentialInterfaces = (IProof,)
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secrets: "Secrets") -> None:
+        self._secrets = secrets
 
     def requestAvatarId(self, credentials: Proof) -> bytes:
-        if not credentials.proves(self._secret):
+        if self._secrets.used_in(credentials) is None:
             raise UnauthorizedLogin("the shared secrets differ")
         return credentials.role
+
+
+class Secrets:
+    """The secret of the cluster, and for a while after a change the one before it.
+
+    So the nodes can be given a new one after the other: one that still has the previous secret is
+    let in, and answered with that.
+    """
+
+    def __init__(self, secret: bytes, clock: Callable[[], float]) -> None:
+        self.current = secret
+        self._previous: bytes | None = None
+        self._until = 0.0
+        self._clock = clock
+
+    def change(self, secret: bytes, grace_s: float) -> None:
+        if secret != self.current:
+            self._previous, self.current = self.current, secret
+            self._until = self._clock() + grace_s
+
+    def used_in(self, proof: Proof) -> bytes | None:
+        """The secret that whoever showed this knows; None if it is none of ours."""
+        if proof.proves(self.current):
+            return self.current
+        previous = self._previous
+        if previous is not None and self._clock() < self._until and proof.proves(previous):
+            return previous
+        return None
 
 
 class ILink(Interface):  # type: ignore[misc]
@@ -146,11 +174,11 @@ class Login:
     it waits for the answer to a wrong proof (`mhub.cluster.strangers`).
     """
 
-    def __init__(self, secret: bytes) -> None:
-        self._secret = secret
+    def __init__(self, secrets: Secrets) -> None:
+        self.secrets = secrets
         # `Any`: mypy does not see which interfaces these provide.
         realm: Any = Realm()
-        checker: Any = SecretChecker(secret)
+        checker: Any = SecretChecker(secrets)
         self._portal: Any = Portal(realm, [checker])
 
     async def dial(self, root: Any, party: Party) -> None:
@@ -162,7 +190,8 @@ class Login:
                     transcript = Transcript(nonce, theirs, hello)
                 case _:
                     return party.fail("an invalid answer to challenge()")
-            match await root.callRemote("prove", transcript.proof(DIALLER, self._secret), hello):
+            proof = transcript.proof(DIALLER, self.secrets.current)
+            match await root.callRemote("prove", proof, hello):
                 case (bytes(shown), bytes(their_hello)):
                     party.met(their_hello)
                     transcript = replace(transcript, listener_hello=their_hello)
@@ -191,9 +220,11 @@ class Login:
         party.trust()
         return True
 
-    def answer(self, transcript: Transcript, hello: bytes) -> tuple[bytes, bytes]:
-        said = replace(transcript, listener_hello=hello)
-        return said.proof(LISTENER, self._secret), hello
+    def answer(self, proof: Proof, hello: bytes) -> tuple[bytes, bytes]:
+        """Ours, to a dialler whose proof was right: by the secret that it knows."""
+        secret = self.secrets.used_in(proof) or self.secrets.current
+        said = replace(proof.transcript, listener_hello=hello)
+        return said.proof(LISTENER, secret), hello
 
 
 def fail_by_defect(party: Party) -> None:
@@ -234,8 +265,9 @@ class Entrance:
 
     async def _prove(self, transcript: Transcript, shown: bytes) -> tuple[bytes, ...]:
         try:
-            if await self._login.admit(Proof(transcript, DIALLER, shown), self._party):
-                return self._login.answer(transcript, self._party.hello())
+            proof = Proof(transcript, DIALLER, shown)
+            if await self._login.admit(proof, self._party):
+                return self._login.answer(proof, self._party.hello())
         except Exception:
             fail_by_defect(self._party)
         return ()

@@ -11,6 +11,7 @@ import random
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from twisted.application.service import Service
@@ -43,6 +44,9 @@ JOIN_S: Final = 15.0
 
 LEAVE_S: Final = 60.0
 """How long sessions may take to be handed over."""
+
+GRACE_S: Final = 3600.0
+"""How long after a change of the secret nodes with the previous one are let in."""
 
 NEAR: Final = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 """Where a node that listens on every address can be called by itself."""
@@ -101,19 +105,26 @@ class ClusterService(Service):
         hub.join(self._peers)
         self._ticks = LoopingCall(self._tick)
         self._ticks.clock = reactor
+        self._discovery = self._make_discovery(settings)
+
+    def _make_discovery(self, settings: ClusterSettings) -> Discovery:
         resolver = None
         if settings.srv and settings.dns:
-            resolver = make_resolver([split_address(a) for a in settings.dns], reactor)
-        self._discovery = Discovery(
-            settings.peers, settings.srv, self._look_again, reactor, resolver
-        )
+            resolver = make_resolver([split_address(a) for a in settings.dns], self._reactor)
+        return Discovery(settings.peers, settings.srv, self._look_again, self._reactor, resolver)
 
     def _make_links(self, host: "ClusterService | None") -> Links:
         if host is not None:
             # Not from the files again, which only root may be able to read.
             theirs = host._links
             return Links(
-                self.node, theirs.settings, self._reactor, self._log, theirs.tls, theirs.names
+                self.node,
+                theirs.settings,
+                self._reactor,
+                self._log,
+                theirs.tls,
+                theirs.names,
+                theirs.secrets,
             )
         settings = self._settings
         secret = settings.read_secret().encode("utf-8")
@@ -190,16 +201,46 @@ class ClusterService(Service):
         except Exception:
             self._log.failure("a defect in the cluster's clock")
 
-    def reload_certificates(self) -> None:
-        """Read the files of `[cluster.tls]` again; links that are there stay as they are."""
-        if self._links.tls is None:
-            return
+    # Other settings
+
+    def prepare(self, new: ClusterSettings) -> Callable[[], None]:
+        """Read what new settings name; what puts them in force.  Raises ClusterError.
+
+        Of a running node those that `mhub.config.reloadable` has: whom it joins, and how nodes
+        prove themselves to each other.  Links that are there stay as they are.
+        """
         try:
-            self._links.tls.reload(self.node.name)
-        except TlsError as error:
-            self._log.error("links: certificates not reloaded: {error}", error=error)
-        else:
+            secret = new.read_secret().encode("utf-8")
+            take_tls = None
+            if self._links.tls is not None and new.tls is not None:
+                files = TlsFiles(new.tls.certificate, new.tls.key, new.tls.ca)
+                take_tls = self._links.tls.read(self.node.name, files)
+        except (OSError, ValueError, TlsError) as error:
+            raise ClusterError(f"[cluster]: {error}") from error
+        return lambda: self._take(new, secret, take_tls)
+
+    def _take(
+        self, new: ClusterSettings, secret: bytes, take_tls: Callable[[], None] | None
+    ) -> None:
+        before, self._settings = self._settings, new
+        self._links.secrets.change(secret, GRACE_S)
+        self._links.settings = replace(self._links.settings, secret=secret)
+        if take_tls is not None:
+            take_tls()
             self._log.info("links: certificates reloaded")
+        if new.dns != before.dns:
+            closing, self._names = self._names, None
+            if new.dns:
+                servers = [split_address(address) for address in new.dns]
+                self._names = Hostnames(servers, self._reactor)
+            self._links.names = self._names
+            if closing is not None:
+                closing.close()
+        if (new.peers, new.srv, new.dns) != (before.peers, before.srv, before.dns):
+            self._discovery.stop()
+            self._discovery = self._make_discovery(new)
+            self._discovery.start()
+            self._look_again()
 
     # Questions
 

@@ -6,6 +6,7 @@ node which shows it is checked at the login, when the node has said its name.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar
 from weakref import WeakKeyDictionary
 
@@ -68,15 +69,21 @@ class LinkTls:
         self._files = files
         self._context = _context(files)
 
-    def reload(self, node: str) -> None:
-        """Read all files again, for the links to come; on `TlsError` the old ones stay."""
-        files = self._files
+    def read(self, node: str, files: TlsFiles | None = None) -> Callable[[], None]:
+        """Read all files, the same ones if none are named; what puts them in force, for the links
+        to come.  Raises TlsError."""
+        if files is None:
+            files = self._files
         context = _context(files)
         # Before the start the configuration is checked for this.
         fault = fault_for(_read(files.certificate, x509.load_pem_x509_certificates)[0], node)
         if fault is not None:
             why = f": {fault}" if fault else ""
             raise TlsError(f"{files.certificate}: is not for a node named {node!r}{why}")
+        return partial(self._take, files, context)
+
+    def _take(self, files: TlsFiles, context: SSL.Context) -> None:
+        self._files = files
         self._context = context
 
     def clientConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:

@@ -69,7 +69,7 @@ class AccessSettings:
 
 def check_policy(access: AccessSettings, place: Place) -> None:
     """That a file with rules can be read; all lines that are wrong are named."""
-    if not access.enabled or access.policy == REGISTRY:
+    if not access.enabled or access.policy == REGISTRY or not place.report.reads_files:
         return
     from mhub.access.policy import PolicyError, load_csv
 

@@ -1,11 +1,15 @@
 """Which settings differ between two readings of a file, by the names that they have there."""
 
 from dataclasses import fields, is_dataclass
-from typing import Any
+from typing import Any, Final
 
 from mhub.config.auth import SourceSettings
 from mhub.config.schema import keys_of
 from mhub.config.settings import ListenerSettings, Settings
+
+
+_APART: Final = ("file", "listeners", "limits", "broker", "warnings", "lines")
+"""Fields of Settings that are no table of that name, or compared in another way."""
 
 
 def changes(old: Settings, new: Settings) -> list[str]:
@@ -18,9 +22,9 @@ def changes(old: Settings, new: Settings) -> list[str]:
         *_compare(old.limits, new.limits, "limits"),
     ]
     found += _listeners(old, new)
-    tables = ("store", "sys", "net", "log", "auth", "passwords", "guard", "cluster", "control")
-    for name in (*tables, "access", "admin"):
-        found += _compare(getattr(old, name), getattr(new, name), name)
+    for name in (field.name for field in fields(Settings)):
+        if name not in _APART:
+            found += _compare(getattr(old, name), getattr(new, name), name)
     return found
 
 

@@ -15,6 +15,7 @@ from mhub.config.kinds import (
     HostPort,
     Integer,
     Seconds,
+    Secret,
     Size,
     Text,
     join_address,
@@ -115,7 +116,7 @@ class ClusterSettings:
         " of nodes; `/etc/hosts` comes first.",
     )
     secret: str = setting(
-        Text(),
+        Secret(),
         "",
         f"What all nodes of the cluster know and nobody else, at least {MIN_SECRET} characters."
         " Needed without `tls`, and possible besides.",

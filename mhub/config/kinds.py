@@ -20,6 +20,9 @@ from mhub.config.units import parse_duration, parse_size, show_duration, show_si
 
 T = TypeVar("T")
 
+REDACTED: Final = "***"
+"""What stands in the place of a secret."""
+
 _HOST_PORT: Final = re.compile(
     r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[^\s\[\]]+)\]):(?P<port>[0-9]{1,5})", re.ASCII
 )
@@ -56,6 +59,14 @@ class Kind(Generic[T]):
     def show(self, value: T) -> str:
         """The value as it would stand in the file."""
         return describe(value)
+
+    def found(self, value: object) -> str:
+        """What stands in the file, in a message about a mistake there."""
+        return describe(value)
+
+    def redacted(self, value: T) -> object:
+        """The value for people and programs that ask for the configuration."""
+        return value
 
 
 class Boolean(Kind[bool]):
@@ -120,19 +131,45 @@ class Text(Kind[str]):
         return value
 
 
+class Secret(Text):
+    """A text that nobody may read who can read the configuration: password, token, shared secret.
+
+    Whoever shows settings asks redacted(), and gets a mark; so does whoever reports a mistake.
+    """
+
+    def found(self, value: object) -> str:
+        return "something that is not shown here, as it may be a secret"
+
+    def redacted(self, value: str) -> object:
+        return REDACTED if value else ""
+
+    def show(self, value: str) -> str:
+        return describe(REDACTED if value else "")
+
+
 class Texts(Kind[tuple[tuple[str, str], ...]]):
-    """A table of strings, whose keys are free: gives them as pairs, in their order."""
+    """A table of strings, whose keys are free: gives them as pairs, in their order.
+
+    With `secret`, the strings are as in Secret, and the keys are not.
+    """
 
     name = "table of strings"
     expected = "a table of strings"
+
+    def __init__(self, *, secret: bool = False) -> None:
+        self.is_secret = secret
 
     def read(self, value: object, place: Place) -> tuple[tuple[str, str], ...]:
         if not isinstance(value, dict):
             raise Wrong(self.expected)
         for name, item in value.items():
             if not isinstance(item, str):
-                place.at(name).wrong(f"expected a string, found {describe(item)}")
+                found = Secret().found(item) if self.is_secret else describe(item)
+                place.at(name).wrong(f"expected a string, found {found}")
         return tuple((name, item) for name, item in value.items() if isinstance(item, str))
+
+    def redacted(self, value: tuple[tuple[str, str], ...]) -> object:
+        return {name: REDACTED if self.is_secret and item else item for name, item in value}
 
     def show(self, value: tuple[tuple[str, str], ...]) -> str:
         pairs = ", ".join(f"{name} = {describe(item)}" for name, item in value)

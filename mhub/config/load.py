@@ -104,8 +104,11 @@ def load(path: str | Path) -> Settings:
     return parse(text, file)
 
 
-def parse(text: str, file: str) -> Settings:
-    """The settings in a text that stands in `file`, whose folder relative paths start from."""
+def parse(text: str, file: str, *, reads_files: bool = True) -> Settings:
+    """The settings in a text that stands in `file`, whose folder relative paths start from.
+
+    Without `reads_files`, what is in the files that it names is not looked at.
+    """
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
@@ -113,6 +116,7 @@ def parse(text: str, file: str) -> Settings:
     except RecursionError:
         raise ConfigError(file, [Problem("", 0, "is nested too deeply")]) from None
     report = Report(line_numbers(text))
+    report.reads_files = reads_files
     place = Place(report, Path(file).absolute().parent)
     found = Table(TOP).read(raw, place)
     settings = _build(found, place, file)
@@ -153,7 +157,11 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
     _check_control(control, listeners, place.at("control"))
     _check_client_ids(settings, place)
     _warn(settings, place)
-    return replace(settings, warnings=tuple(found.render(file) for found in place.report.warnings))
+    return replace(
+        settings,
+        warnings=tuple(found.render(file) for found in place.report.warnings),
+        lines=place.report.lines,
+    )
 
 
 def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
@@ -167,7 +175,8 @@ def _build_store(table: dict[str, Any], place: Place) -> StoreSettings:
         only = STORE_KEYS[name].only
         if only and store.kind not in only:
             place.at(name).wrong(f"only for kind {' or '.join(only)}; this store's is {store.kind}")
-    if store.kind == "sqlite" and os.path.isdir(store.path):  # not Path: it may raise
+    # Not Path: it may raise.
+    if store.kind == "sqlite" and place.report.reads_files and os.path.isdir(store.path):
         place.at("path").wrong(f"expected a file, found the folder {store.path}")
     if store.kind == "redis":
         check_redis(store.redis, place.at("redis"))
@@ -190,6 +199,8 @@ def _build_log(table: dict[str, Any], place: Place) -> LogSettings:
 def _check_log_file(path: str, place: Place) -> None:
     if not path:
         place.wrong('missing; to = "file" needs it')
+    elif not place.report.reads_files:
+        return
     elif Path(path).is_dir():
         place.wrong(f"expected a file, found the folder {path}")
     elif not Path(path).parent.is_dir():

@@ -40,7 +40,10 @@ class Report:
     """Collects problems by key, and knows the line of each key."""
 
     def __init__(self, lines: Mapping[str, int]) -> None:
-        self._lines = lines
+        self.lines = lines
+        # False: only the text is looked at.  Who may have a text checked need not be somebody who
+        # may read the files of this machine, and what is wrong with one tells what is in it.
+        self.reads_files = True
         self.problems: list[Problem] = []
         self.warnings: list[Problem] = []
 
@@ -56,9 +59,9 @@ class Report:
 
     def _line(self, key: str) -> int:
         # The inside of an inline table or list has no line of its own: take that of what holds it.
-        while key and key not in self._lines:
+        while key and key not in self.lines:
             key = key[: max(key.rfind("."), key.rfind("["), 0)]
-        return self._lines.get(key, 0)
+        return self.lines.get(key, 0)
 
 
 def nearest(word: str, known: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 from mhub.config.kinds import Kind, Place
 from mhub.config.mosquitto import renamed
-from mhub.config.problems import Wrong, describe, nearest
+from mhub.config.problems import Wrong, nearest
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -119,7 +119,7 @@ def read_one(kind: Kind[T], value: object, place: Place) -> T | None:
         return kind.read(value, place)
     except Wrong as wrong:
         hint = f" ({wrong.hint})" if wrong.hint else ""
-        place.wrong(f"expected {wrong.expected}, found {describe(value)}{hint}")
+        place.wrong(f"expected {wrong.expected}, found {kind.found(value)}{hint}")
         return None
 
 

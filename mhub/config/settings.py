@@ -3,6 +3,7 @@
 The classes are frozen: a reload makes new ones.  What stands in `setting(...)` is the reference.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -20,6 +21,7 @@ from mhub.config.kinds import (
     Integer,
     Number,
     Seconds,
+    Secret,
     Size,
     SyslogAddress,
     Text,
@@ -230,7 +232,7 @@ class RedisSettings:
     username: str = setting(
         Text(), "", "The user to log in as, with a password.", shown="Redis' default user"
     )
-    password: str = setting(Text(), "", "The password, if the server wants one.", shown="none")
+    password: str = setting(Secret(), "", "The password, if the server wants one.", shown="none")
     password_file: str = setting(
         FilePath(),
         "",
@@ -457,3 +459,5 @@ class Settings:
     access: AccessSettings | None = None
     admin: "AdminSettings | None" = None
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant
+    lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
+    """Where in the file each key stands that is there, as `listeners[0].port`."""

@@ -4,6 +4,7 @@ Sans-I/O and compiled by mypyc: no twisted, no zope, no clock (`now` is an argum
 Imports `mhub.wire` and the standard library.  The world is reached through the ports alone.
 
     limits      what a listener allows its clients
+    listener_limits  those that a reload has changed, for connections that are there
     quota       limits of a user or a role, in the place of the listener's
     rates       how fast clients may be: token buckets, and who waits for them
     accounts    what the users and tenants have: connections, sessions, subscriptions, ...
@@ -56,6 +57,7 @@ Imports `mhub.wire` and the standard library.  The world is reached through the 
     restore     a hub from what a store has
     metrics     every number that is shown: its name, type, unit, meaning, and where it is
     sys         the $SYS topics
+    tracing     looking on at a topic or a client
 
     Connection.receive(data, now) -> Publishing.publish -> Hub.publish -> Session.deliver
       -> Connection.publish: frames gather in `out` -> Hub.flush -> Connection.flush -> Outlet.write

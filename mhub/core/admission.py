@@ -218,8 +218,12 @@ class Admission:
         if packet.reason == reasons.REAUTHENTICATE:
             if connection.state != READY or authentication.exchange is not None:
                 raise ProtocolFault(reasons.PROTOCOL_ERROR, "re-authentication is not possible now")
-            claim = Claim(connection.principal, None)
-            authentication.exchange = self.methods[authentication.method](claim)
+            method = self.methods.get(authentication.method)
+            if method is None:  # there was, when it connected
+                raise ProtocolFault(
+                    reasons.BAD_AUTHENTICATION_METHOD, "its authentication method is gone"
+                )
+            authentication.exchange = method(Claim(connection.principal, None))
         exchange = authentication.exchange
         if exchange is None:
             raise ProtocolFault(reasons.PROTOCOL_ERROR, "AUTH without an exchange in progress")

@@ -42,7 +42,7 @@ from mhub.core.journal import AckTracker, DeferredFrame, Waiter
 from mhub.core.limits import DISCONNECT, DROP, Limits
 from mhub.core.namespace import namespace_of
 from mhub.core.partial import COUNTED_BYTES, Partial
-from mhub.core.ports import Outlet
+from mhub.core.ports import Outlet, Tap
 from mhub.core.principal import Principal
 from mhub.core.rates import END, HOLD, PASS, SKIP, Gate, Meter
 from mhub.core.timers import earliest
@@ -181,6 +181,7 @@ class Connection(Waiter):
         self.output_limited = False  # messages wait until it may receive more
         self.unreleased = 0  # QoS 2 messages of this connection that wait for PUBREL
         self.unfinished = False  # listed with the hub, to go on in the next turn
+        self.tap: Tap | None = None  # who looks on at what comes, while it is traced
         self.aliases: TopicAliases | None = None
         self.authentication: Authentication | None = None  # under way, or an enhanced one
         self.welcome: Welcome | None = None  # what a CONNECT comes to, while WAITING
@@ -201,6 +202,8 @@ class Connection(Waiter):
         hub = self.hub
         hub.now = now
         hub.stats.bytes_received += len(data)
+        if self.tap is not None:
+            self.tap.received(data)
         if self.untold and self.state == READY:
             self.untold = False  # it goes on, so it has read the CONNACK
             self.owner().lose_state(False)

@@ -27,6 +27,7 @@ from mhub.core.events import CONNECTS, DROPPED, LIMITED, Events
 from mhub.core.inflight import UNLIMITED_BYTES
 from mhub.core.journal import Journal, tracker_of
 from mhub.core.limits import ACKNOWLEDGE, NEVER, Limits
+from mhub.core.listener_limits import ListenerLimits
 from mhub.core.metrics import Metrics
 from mhub.core.outgoing import QueueTotal
 from mhub.core.overload import Overload
@@ -52,6 +53,7 @@ from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing, remount
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
+from mhub.core.tracing import Tracer
 from mhub.core.traffic import Walk
 from mhub.wire import reasons
 from mhub.wire.errors import ProtocolFault
@@ -168,6 +170,7 @@ class Hub:
         self.retained.accounts = self.accounts
         self.throttle = Throttle()
         self.overload = Overload(settings.overload_drift_s)
+        self.listener_limits = ListenerLimits()
         self.quota_of: Callable[[Principal], Quota | None] = no_quota
         self.sessions_per_tick = 50_000  # that are looked at for a change of limits
         self.quota_reviews: list[QuotaReview] = []  # of limits that may be others now
@@ -182,6 +185,7 @@ class Hub:
         self.stopping = False
         self.taken_over = False  # another node has all that this hub had, wills among it
         self.redirect: Redirect | None = None  # no client may come, and those here were sent away
+        self.tracer: Tracer | None = None  # None: nobody looks on
         self.dirty: list[Connection] = []
         self.unfinished: list[Connection] = []
         self.dismissed: list[tuple[Connection, int, str]] = []
@@ -326,7 +330,8 @@ class Hub:
     def set_limits(self, connection: Connection) -> None:
         """What the user of a connection may have, on top of what its listener gives to all."""
         quota = self.quota_of(connection.principal)
-        base = connection.listener_limits
+        base = self.listener_limits.of(connection.principal.listener, connection.listener_limits)
+        connection.listener_limits = base
         connection.limits = base if quota is None else quota.on_top_of(base)
 
     def limits_of(self, session: Session) -> Limits:
@@ -634,7 +639,7 @@ class Hub:
             if message.retain or route.peers is not None or route.groups:
                 peers.forward(message, route)
         self._deliver(message, route, route.groups)
-        return bool(route.targets) or bool(route.groups) or route.peers is not None
+        return route.is_wanted
 
     def publish_from_peer(self, message: Publish, plain: bool, shares: list[str] | None) -> None:
         """A message of another node's client, for those that are here; or of that node itself."""
@@ -828,6 +833,8 @@ class Hub:
         self._regroup(session)
         if self.connected > self.stats.clients_maximum:
             self.stats.clients_maximum = self.connected
+        if self.tracer is not None:
+            self.tracer.attached(connection)
         return session, present
 
     def set_principal(self, session: Session, principal: Principal) -> None:

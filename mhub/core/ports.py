@@ -34,6 +34,13 @@ class Outlet(Protocol):
         """... until now."""
 
 
+class Tap(Protocol):
+    """Who looks on at what a connection receives."""
+
+    def received(self, data: bytes) -> None:
+        """All bytes of one read, before they are handled.  Must not raise."""
+
+
 class JournalWriter(Protocol):
     """The way to the store.  Both calls return at once."""
 

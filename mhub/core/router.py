@@ -18,11 +18,12 @@ from mhub.core.traffic import UNCOUNTED, Topics
 from mhub.core.tree import TopicTree
 from mhub.wire.primitives import text_of
 from mhub.wire.publish import topic_field
-from mhub.wire.topics import check_name, has_wildcard, reserved
+from mhub.wire.topics import check_name, has_wildcard, matches, reserved
 
 if TYPE_CHECKING:
     from mhub.core.delivery import Subscriber, Subscription
     from mhub.core.table import Table
+    from mhub.core.tracing import TopicTap
 
 CACHED_BYTES: Final = 256
 CACHED_LEVELS: Final = 16
@@ -46,6 +47,7 @@ class Route:
         self.groups: list[Group] = []
         self.peers: list[RemoteNode] | None = None  # other nodes that want it
         self.denied: set[Subscription] | None = None  # members of `groups` that may not get it
+        self.is_wanted = False  # somebody has subscribed to it, here or elsewhere
         self.traffic = UNCOUNTED
 
 
@@ -73,6 +75,7 @@ class Router:
         self.table: Table | None = None  # where it is written what is subscribed here
         self.authorizer: Authorizer | None = None
         self.rights = 0  # their revision
+        self.taps: list[TopicTap] = []  # who looks on at topics, unknown to their publishers
 
     def find(self, topic_data: bytes) -> Route:
         """The route of a topic; ProtocolFault if it is no valid topic name."""
@@ -119,6 +122,10 @@ class Router:
                     route.peers += [peer for peer in leaf.peers if peer not in route.peers]
         if authorizer is not None and route.groups:
             self._restrict_groups(route, authorizer)
+        route.is_wanted = bool(route.targets) or bool(route.groups) or route.peers is not None
+        for tap in self.taps:
+            if matches(tap.topic_filter, topic):
+                route.targets.append(tap.subscription)
         return route
 
     def _restrict(self, route: Route, leaves: list[Leaf], authorizer: Authorizer) -> None:
@@ -295,6 +302,17 @@ class Router:
                     self._forget(topic_filter)
         if leaf.empty():
             self.filters.prune(topic_filter)
+
+    def watch(self, tap: "TopicTap") -> None:
+        """Let it see the messages of its topics: the routes that are built from now on have it, so
+        that those of other topics, and all of them while nobody looks on, cost nothing."""
+        self.taps.append(tap)
+        self._forget(tap.topic_filter)
+
+    def unwatch(self, tap: "TopicTap") -> None:
+        if tap in self.taps:
+            self.taps.remove(tap)
+            self._forget(tap.topic_filter)
 
     def forget(self, subscriptions: "dict[str, Subscription]") -> None:
         """Of a session that may receive other topics than before."""

@@ -2,7 +2,9 @@
 
 limit         not more lines of a kind than somebody can read
 events        events of the hub as lines
+clients       another level for some clients, for a while
 lines         a line as text, or as JSON
+recent        the last lines, in memory
 outputs       where lines go: standard output, a file, syslog
 destination   all of these, as `[log]` in the configuration wants them
 
@@ -39,11 +41,20 @@ class _Rate:
         return PredicateResult.maybe if admitted else PredicateResult.no
 
 
+class _Forced:
+    """Lines of a client whose level somebody has lowered for a while: neither the level of the rest
+    nor the rate limit holds them back."""
+
+    def __call__(self, event: dict[str, Any]) -> Any:
+        return PredicateResult.yes if event.get("forced") else PredicateResult.maybe
+
+
 # `Any`: they provide the interfaces that are asked for, but mypy does not see zope's declarations.
 _LEVELS: Final[Any] = LogLevelFilterPredicate(defaultLogLevel=LogLevel.info)
 _RATE: Final[Any] = _Rate()
+_FORCED: Final[Any] = _Forced()
 _PUBLISHER: Final[Any] = globalLogPublisher
-_OUTLET: Final[Any] = FilteringLogObserver(_PUBLISHER, [_LEVELS, _RATE])
+_OUTLET: Final[Any] = FilteringLogObserver(_PUBLISHER, [_FORCED, _LEVELS, _RATE])
 
 
 def logger(name: str, node: str = "") -> Logger:

@@ -29,16 +29,11 @@ class Destination:
     def __init__(self, settings: LogSettings) -> None:
         """LogError if it cannot be written to."""
         self._line = json_line if settings.format == "json" else text_line
-        try:
-            self._output = _output(settings)
-        except OSError as error:
-            raise LogError(f"cannot write the log {settings.file}: {error.strerror}") from error
+        self._output = make_output(settings)
         self._told = 0  # lines that were lost, of which the log tells
 
     def __call__(self, event: dict[str, Any]) -> None:
-        if event.get("log_level") is None:
-            return
-        if not str(event.get("log_namespace")).startswith("mhub.") and not _is_shown(event):
+        if not is_shown(event):
             return
         output = self._output
         before = output.lost
@@ -51,11 +46,37 @@ class Destination:
         """After the files were moved."""
         self._output.reopen()
 
+    def take(self, settings: LogSettings, output: Output | None) -> None:
+        """Write by these settings from now on, to another output if there is one."""
+        self._line = json_line if settings.format == "json" else text_line
+        if output is not None:
+            self._output.close()
+            self._output = output
+            self._told = 0
 
-def _is_shown(event: dict[str, Any]) -> bool:
+
+def is_shown(event: dict[str, Any]) -> bool:
+    """Whether a line is for the log: all of mhub's that come here, and what matters of others'."""
+    if event.get("log_level") is None:
+        return False
+    if str(event.get("log_namespace")).startswith("mhub."):
+        return True
     if level() is LogLevel.debug:
         return True
     return bool(event["log_level"] >= max(level(), LogLevel.warn))
+
+
+def make_output(settings: LogSettings) -> Output:
+    """LogError if it cannot be written to."""
+    try:
+        return _output(settings)
+    except OSError as error:
+        raise LogError(f"cannot write the log {settings.file}: {error.strerror}") from error
+
+
+def is_same_output(one: LogSettings, other: LogSettings) -> bool:
+    names = ("to", "file", "max_file_size", "keep_files", "syslog", "facility")
+    return all(getattr(one, name) == getattr(other, name) for name in names)
 
 
 def _output(settings: LogSettings) -> Output:

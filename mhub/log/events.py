@@ -15,6 +15,7 @@ from mhub.core import events
 from mhub.core.events import Event
 from mhub.core.principal import NOBODY
 from mhub.log import is_wanted, logger
+from mhub.log.clients import CLIENTS
 from mhub.log.lines import EVENT_FIELDS
 from mhub.wire import reasons
 from mhub.wire.packets import VERSION_NAMES
@@ -83,8 +84,16 @@ class EventLog:
             level = LogLevel.info  # that of one client, which it may reach every day
         if event.kind == events.NODE and event.cause in ALARMING:
             level = LogLevel.warn
-        if is_wanted(event.kind, level):
-            self._log.emit(level, "{line}", line=write(event), event=event.kind, **_fields(event))
+        forced = bool(CLIENTS.levels) and CLIENTS.wants(event.client_id, level)
+        if forced or is_wanted(event.kind, level):
+            self._log.emit(
+                level,
+                "{line}",
+                line=write(event),
+                event=event.kind,
+                forced=forced,
+                **_fields(event),
+            )
 
     def _crashed(self, event: Event) -> None:
         if not is_wanted(event.kind, LogLevel.critical):

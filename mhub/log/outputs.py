@@ -27,6 +27,9 @@ class Output(Protocol):
     def reopen(self) -> None:
         """Somebody has moved the file."""
 
+    def close(self) -> None:
+        """Nothing more is written."""
+
 
 class StandardOutput:
     lost = 0  # whoever reads it is gone, if a line is lost here
@@ -41,6 +44,9 @@ class StandardOutput:
             pass
 
     def reopen(self) -> None:
+        pass
+
+    def close(self) -> None:
         pass
 
 
@@ -178,3 +184,6 @@ class SyslogOutput:
         if self._sock is not None:
             self._sock.close()
             self._sock = None
+
+    def close(self) -> None:
+        self.reopen()

@@ -1,15 +1,20 @@
 """Listening sockets as the configuration wants them, and the layers that their connections get."""
 
+import errno
 import os
 import socket
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from mhub.config import ListenerSettings
 from mhub.net.layers import ProxyLayer, TlsLayer, WebSocketLayer
 from mhub.net.loop import Acceptor, Layer
 from mhub.net.tls import TlsContexts
+
+FIRST_FREE: Final = 1024
+"""The first port that everybody may bind, unless the system says otherwise."""
 
 
 class ListenError(Exception):
@@ -37,22 +42,50 @@ def layers(settings: ListenerSettings, tls: TlsContexts | None) -> Callable[[], 
     return stack
 
 
-def acceptor(settings: ListenerSettings, tls: TlsContexts | None) -> Acceptor:
-    """A listener that is bound, but not open: `Loop.listen` opens it."""
+def bind(settings: ListenerSettings) -> socket.socket:
+    """A socket that is bound, and does not listen yet.  Raises ListenError."""
     try:
         listener = _unix(settings) if settings.transport == "unix" else _internet(settings)
     except OSError as error:
         raise ListenError(
             f"listener {settings.name}: cannot listen on {settings.address}: "
-            f"{error.strerror or error}"
+            f"{error.strerror or error}{_hint(settings, error)}"
         ) from error
     listener.setblocking(False)
-    opened = Acceptor(settings.name, listener, settings.limits)
-    opened.backlog = settings.backlog
-    opened.max_connections = settings.max_connections
-    opened.layers = layers(settings, tls)
-    opened.is_proxied = settings.proxy_protocol
-    return opened
+    return listener
+
+
+def _hint(settings: ListenerSettings, error: OSError) -> str:
+    if error.errno == errno.EACCES and 0 < settings.port < FIRST_FREE:
+        return (
+            f"; ports below {FIRST_FREE} are for root, and for who has CAP_NET_BIND_SERVICE: a"
+            " broker that has become another user (twistd --uid) can only bind it at a restart"
+        )
+    return ""
+
+
+def acceptor(settings: ListenerSettings, tls: TlsContexts | None) -> Acceptor:
+    """A listener that is bound, but not open: `Loop.listen` opens it."""
+    made = Acceptor(settings.name, bind(settings), settings.limits)
+    configure(made, settings, tls)
+    return made
+
+
+def configure(acceptor: Acceptor, settings: ListenerSettings, tls: TlsContexts | None) -> None:
+    """What the connections to come get."""
+    acceptor.limits = settings.limits
+    acceptor.backlog = settings.backlog
+    acceptor.max_connections = settings.max_connections
+    acceptor.layers = layers(settings, tls)
+    acceptor.is_proxied = settings.proxy_protocol
+
+
+def adjust(listener: socket.socket, settings: ListenerSettings) -> None:
+    """Options of a socket that was bound for other settings.  Raises OSError."""
+    if settings.transport == "unix":
+        os.chmod(settings.path, settings.mode)
+    else:
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, int(settings.tcp_nodelay))
 
 
 def _internet(settings: ListenerSettings) -> socket.socket:

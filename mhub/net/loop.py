@@ -363,6 +363,21 @@ class Loop:
         self.acceptors[fd] = acceptor
         self.epoll.register(fd, IN)
 
+    def withdraw(self, acceptor: Acceptor) -> None:
+        """Accept nobody from a listener for now; its socket stays as it is."""
+        fd = acceptor.listener.fileno()
+        if self.acceptors.get(fd) is not acceptor:
+            return
+        del self.acceptors[fd]
+        if acceptor in self.paused:
+            self.paused.remove(acceptor)
+        else:
+            self.epoll.unregister(fd)
+
+    def links_of(self, acceptor: Acceptor) -> list[Link]:
+        """The connections that came by a listener."""
+        return [link for link in self.links.values() if link.acceptor is acceptor]
+
     def serve(
         self,
         other_fd: int,

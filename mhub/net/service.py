@@ -10,9 +10,7 @@ epoll of its own gets a turn at a time.
 """
 
 import select
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 from twisted.application.service import Service
@@ -27,11 +25,14 @@ from mhub.config.settings import WEB
 from mhub.core.hub import Hub
 from mhub.core.timers import SLOTS_PER_SECOND
 from mhub.log import logger
-from mhub.net.listen import acceptor
-from mhub.net.loop import Acceptor, Loop
+from mhub.net.entries import Dismissals, Entry
+from mhub.net.listen import ListenError, acceptor, bind
+from mhub.net.loop import Loop
+from mhub.net.reload import ListenersPart
 from mhub.net.strangers import Strangers
-from mhub.net.tls import TlsContexts, TlsError
-from mhub.operations.contract import ListenerStatus
+from mhub.net.tls import TlsContexts
+from mhub.operations.contract import ListenerStatus, NotThere, OperationError
+from mhub.operations.steering import ListenerDetail
 
 
 @implementer(IReadDescriptor)
@@ -125,55 +126,114 @@ class NetService(Service):
         self._turns = Turns(self.loop, reactor)
         self._ticks = LoopingCall(self._tick)
         self._ticks.clock = reactor
-        self._tls: dict[str, TlsContexts] = {}
-        self._bound: list[tuple[ListenerSettings, Acceptor]] = []
-        self._opened: list[tuple[ListenerSettings, Acceptor]] = []  # with the ports that they got
+        self._entries: dict[str, Entry] = {}  # by name, in the order of the file
+        self._dismissals = Dismissals(reactor, self._settle)
+        self.part = ListenersPart(
+            self.loop, hub, lambda: self._entries, self._replaced, self._dismissals
+        )
         self.is_open = False
 
     def privilegedStartService(self) -> None:
         """Bind the listeners, while the process may still bind what only root may."""
         for listener in self._settings.listeners:
             tls = TlsContexts(listener.tls) if listener.tls is not None else None
-            if tls is not None:
-                self._tls[listener.name] = tls
-            self._bound.append((listener, acceptor(listener, tls)))
+            self._entries[listener.name] = Entry(listener, acceptor(listener, tls), tls)
 
     def open(self) -> None:
         """Let clients in."""
         self._hub.publish_due_wills(self.loop.clock())
         self._ticks.start(1.0 / SLOTS_PER_SECOND, now=True)
         self._reactor.addReader(self._turns)
-        for listener, bound in self._bound:
-            self.loop.listen(bound)
-            if listener.transport != "unix":
-                listener = replace(listener, port=bound.listener.getsockname()[1])
-            self._opened.append((listener, bound))
-            self._log.info(
-                "listening on {address} ({name})", address=listener.address, name=listener.name
-            )
-        self._strangers.listeners = [listener for listener, _ in self._opened]
+        for entry in self._entries.values():
+            self.loop.listen(entry.acceptor)
+            entry.is_open = True
+            self._say_open(entry)
+        self._replaced(self._entries)
         self.is_open = True
+
+    def _say_open(self, entry: Entry) -> None:
+        shown = entry.shown
+        self._log.info("listening on {address} ({name})", address=shown.address, name=shown.name)
+
+    def _replaced(self, entries: dict[str, Entry]) -> None:
+        self._entries = entries
+        self._strangers.listeners = [each.shown for each in entries.values() if each.is_open]
+
+    def _settle(self) -> None:
+        self._hub.flush()
+        self.wake()
+
+    def set_limits(self, settings: Settings) -> None:
+        """Of a reload: what is not about one listener."""
+        self._settings = settings
+        self.loop.max_connections = settings.broker.max_connections
+        self.loop.accepts_per_turn = settings.net.accepts_per_turn
 
     def listeners(self) -> list[ListenerStatus]:
         """Those that are open."""
-        return [
-            ListenerStatus(
-                listener.name,
-                listener.address,
-                bound.connections,
-                bound.max_connections,
-                bound.accepted,
-            )
-            for listener, bound in self._opened
-        ]
+        return [each.status() for each in self._entries.values() if each.is_open]
+
+    def listener_details(self) -> list[ListenerDetail]:
+        return [each.detail() for each in self._entries.values()]
+
+    def listener_open(self, name: str) -> ListenerDetail:
+        """Let clients in again.  Raises NotThere, and OperationError if the address is taken."""
+        entry = self._entry(name)
+        if entry.is_open:
+            return entry.detail()
+        try:
+            sock = bind(entry.settings)
+        except ListenError as error:
+            raise OperationError(str(error)) from error
+        entry.acceptor.listener = sock
+        try:
+            self.loop.listen(entry.acceptor)
+        except OSError as error:
+            entry.close_socket()
+            raise OperationError(f"listener {name}: {error.strerror}") from error
+        entry.is_open = True
+        entry.was_closed = False
+        self._say_open(entry)
+        self._replaced(self._entries)
+        return entry.detail()
+
+    def listener_close(self, name: str, disconnect: bool) -> ListenerDetail:
+        """No new clients; those that are connected stay, or are told 0x98, with their sessions
+        kept.  Raises NotThere."""
+        entry = self._entry(name)
+        if entry.is_open:
+            self.loop.withdraw(entry.acceptor)
+            address = entry.shown.address
+            entry.close_socket()
+            entry.is_open = False
+            entry.was_closed = True
+            self._log.info("closed {address} ({name})", address=address, name=name)
+            self._replaced(self._entries)
+        if disconnect:
+            text = "its listener was closed by an operator"
+            self._dismissals.add(self.loop.links_of(entry.acceptor), text)
+        return entry.detail()
+
+    def _entry(self, name: str) -> Entry:
+        entry = self._entries.get(name)
+        if entry is None:
+            names = ", ".join(self._entries)
+            raise NotThere(f'there is no listener "{name}"; there are: {names}')
+        if not self.is_open or self._hub.stopping or self._hub.redirect is not None:
+            raise OperationError("the broker is starting, leaving or stopping")
+        return entry
 
     def web_listeners(self) -> list[ListenerSettings]:
         """Those that are open to WebSockets, with the ports that they got."""
-        return [listener for listener, _ in self._opened if listener.transport in WEB]
+        found = [each.shown for each in self._entries.values() if each.is_open]
+        return [listener for listener in found if listener.transport in WEB]
 
     def close_listeners(self) -> None:
         """Nobody new; those who are here stay."""
-        self.loop.stop_listening()
+        for entry in self._entries.values():
+            self.loop.withdraw(entry.acceptor)
+            entry.close_socket()
+            entry.is_open = False
 
     def wake(self) -> None:
         """Go on with what earlier turns put off, without an event on any socket."""
@@ -185,31 +245,11 @@ class NetService(Service):
         self.loop.tick()
         self.wake()
 
-    def reload_certificates(self, listeners: Sequence[ListenerSettings]) -> None:
-        """Read all certificates again; connections that are there stay as they are.
-
-        `listeners` are those of this service, whose certificates may be in other files now.
-        """
-        wanted = {listener.name: listener.tls for listener in listeners}
-        for name, tls in self._tls.items():
-            try:
-                tls.reload(wanted.get(name))
-            except TlsError as error:
-                self._log.error(
-                    "{name}: certificates not reloaded: {error}", name=name, error=error
-                )
-            else:
-                self._log.info("{name}: certificates reloaded", name=name)
-
     async def _stop(self) -> None:
         loop = self.loop
         deadline = self._reactor.seconds() + self._settings.net.shutdown_timeout_s
-        loop.stop_listening()
-        for _, bound in self._bound:
-            bound.listener.close()
-        for listener in self._settings.listeners:
-            if listener.transport == "unix":
-                Path(listener.path).unlink(missing_ok=True)
+        self.close_listeners()
+        self._dismissals.stop()
         self._hub.shut_down(loop.clock())
         while loop.links and self._reactor.seconds() < deadline:
             await deferLater(self._reactor, 0.02)

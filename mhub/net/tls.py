@@ -1,11 +1,12 @@
 """TLS for listeners: the certificates in force, chosen by server name, and replaced while in use.
 
 `TlsContexts` hands Twisted's TLS one OpenSSL connection for each client.  All contexts made from
-one reading of the files form a set.  `reload` makes a whole new set before it takes the place of
-the old one, so a file that is broken or half written leaves everything as it was; a connection
-keeps the set it began with.
+one reading of the files form a set.  A reload makes a whole new set, in other TlsContexts, before
+`take_from` puts it in the place of the old one, so a file that is broken or half written leaves
+everything as it was; a connection keeps the set it began with.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeVar
@@ -68,16 +69,17 @@ class TlsContexts:
     """
 
     def __init__(self, settings: TlsSettings, alpn: Sequence[str] = ("mqtt",)) -> None:
-        self._settings = settings
         self._alpn = [name.encode("ascii") for name in alpn]
         self._current = _ContextSet(settings, self._alpn)
 
-    def reload(self, settings: TlsSettings | None = None) -> None:
-        """Read all files again for the connections to come; on `TlsError` the old ones stay."""
-        if settings is None:
-            settings = self._settings
-        self._current = _ContextSet(settings, self._alpn)
-        self._settings = settings
+    def take_from(self, other: "TlsContexts") -> None:
+        """What another one has read, for the connections to come."""
+        self._current = other._current
+
+    @property
+    def expires_at(self) -> float:
+        """When the first of the certificates expires, in seconds of the Unix epoch."""
+        return self._current.expires_at
 
     def serverConnectionForTLS(self, tlsProtocol: object) -> SSL.Connection:
         return SSL.Connection(self._current.default, None)
@@ -126,6 +128,7 @@ class _ContextSet:
                     self._below[name[2:]] = context
                 else:
                     self._exact[name] = context
+        self.expires_at = recipe.expires_at
         if settings.sni:
             self.default.set_tlsext_servername_callback(self._choose)
 
@@ -175,6 +178,7 @@ class _Recipe:
         self._known: list[x509.Certificate] = []  # what may be needed to complete a chain
         self._authorities: list[x509.Certificate] = []
         self._revoked: list[x509.CertificateRevocationList] = []
+        self.expires_at = math.inf  # of what was made so far
         if settings.ca:
             self._known = _read(settings.ca, "certificates", x509.load_pem_x509_certificates)
         if settings.client_certificate != "none":
@@ -191,6 +195,7 @@ class _Recipe:
         self._set_protocol(context)
         self._set_verification(context)
         chain = _read(certificate, "certificates", x509.load_pem_x509_certificates)
+        self.expires_at = min(self.expires_at, chain[0].not_valid_after_utc.timestamp())
         private = _read_key(key)
         if _public(private.public_key()) != _public(chain[0].public_key()):
             raise TlsError(f"{key}: not the key of the first certificate in {certificate}")

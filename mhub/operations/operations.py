@@ -61,6 +61,7 @@ from mhub.operations.retained import PREVIEW
 from mhub.operations.slices import Slices
 from mhub.operations.snapshot import hub_pages
 from mhub.operations.stats import Stats
+from mhub.operations.steer import SteeringOperations
 from mhub.store.contract import StoreError
 from mhub.store.jsonl import HEADER, records, to_line
 from mhub.wire.errors import ProtocolFault
@@ -112,7 +113,7 @@ def request_of(
     return Request(topic_filter, options)
 
 
-class Operations:
+class Operations(SteeringOperations):
     def __init__(
         self,
         hub: Hub,

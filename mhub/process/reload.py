@@ -1,85 +1,170 @@
-"""SIGHUP: which settings of the file have changed, which of them are in force now, and which not.
+"""A reload: the configuration is checked as a whole, and applied as a whole or refused as a whole.
 
-In force at once are the level of the log and, for connections to come, the files with certificates
-of a listener.  Everything else needs a restart, and is named at each reload until there was one.  A
-file with a mistake changes nothing; the certificates that the broker has are read again all the
-same.
+    file -> load() -> merged() -> prepare() of each part -> apply() of each   -> Reloaded
+              |                        | one has failed
+              v                        v
+         ReloadRefused            discard() of those before it -> ReloadRefused
+
+Invariants
+==========
+
+R1  A reload that is refused has changed nothing: settings, sockets, certificates, authenticators,
+    rules, links are what they were.  The error names what failed, with file, line and key where it
+    is a mistake in the file.
+R2  Everything that can fail is done by prepare(), and has no effect that a client, a peer or an
+    operator could see: sockets are bound, certificates and rules are read, authenticators are made
+    and started.  What it makes is let go by discard().
+R3  apply() cannot fail.  All parts apply within one turn of the reactor: no client, no login and no
+    message sees some of them with the new settings and others with the old ones.
+R4  The settings in force are one object, replaced in that same turn: the old ones, with each key of
+    the file that a reload can take (`mhub.config.reloadable`).  All other keys keep the value that
+    the broker was started with, and are named until it is restarted.
+R5  There is one reload at a time.  A second one waits for the first, and reads the file anew.
+R6  Each key that is said to be reloadable belongs to a part.  A reload that has parts missing does
+    not begin.
+
+All parts are asked each time, whether their settings have changed or not: the files that settings
+name (certificates, rules, secrets, password files) may have new contents under the same name.
+
+A part with settings of its own adds itself by `Reload.add()`, and its keys to
+`mhub.config.reloadable.RELOADABLE`.
 """
 
-from collections.abc import Iterable, Iterator
-from dataclasses import replace
-from datetime import UTC, datetime
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Protocol
 
-from mhub.config import ConfigError, ListenerSettings, Settings, load
-from mhub.config.certificates import expiry
+from twisted.internet.defer import DeferredLock
+
+from mhub.config import ConfigError, Settings
 from mhub.config.changes import changes
-from mhub.log import logger, set_level
-
-CERTIFICATES: Final = ("certificate", "key", "sni", "ca", "crl")
-"""The keys of a listener's `tls` that name files."""
-
-
-def reread(settings: Settings, file: str) -> Settings:
-    """What the settings in force become; says what that is, and what else is in the file.
-
-    The caller has to read the certificates.  `file` is "" where there is none.
-    """
-    log = logger("broker")
-    log.info("SIGHUP: reading {what} again", what=f"{file} and certificates" if file else "files")
-    if not file:
-        _warn(_expiries(settings))
-        return settings
-    try:
-        new = load(file)
-    except ConfigError as error:
-        log.error("no setting is reloaded, because of mistakes:\n{error}", error=error)
-        _warn(_expiries(settings))
-        return settings
-    _warn(new.warnings)
-    in_force = merged(settings, new)
-    taken, left = changes(settings, in_force), changes(in_force, new)
-    if taken:
-        log.info("reloaded: {keys}", keys=", ".join(taken))
-    if left:
-        log.warn("changed, but only a restart reloads it: {keys}", keys=", ".join(left))
-    if not taken and not left:
-        log.info("no setting has changed")
-    set_level(in_force.log.level)
-    return in_force
+from mhub.config.reloadable import RELOADABLE, merged
+from mhub.log import logger
+from mhub.operations.contract import OperationError
+from mhub.operations.steering import Reloaded
 
 
-def merged(old: Settings, new: Settings) -> Settings:
-    """The old settings, with what can be taken from the new ones without a restart."""
-    others = {listener.name: listener for listener in new.listeners}
-    return replace(
-        old,
-        log=replace(old.log, level=new.log.level),
-        listeners=tuple(_with_files(each, others.get(each.name)) for each in old.listeners),
-    )
+class ReloadRefused(OperationError):
+    """Nothing has changed; the text says why."""
 
 
-def _with_files(listener: ListenerSettings, other: ListenerSettings | None) -> ListenerSettings:
-    if listener.tls is None or other is None or other.tls is None:
-        return listener
-    files = {name: getattr(other.tls, name) for name in CERTIFICATES}
-    return replace(listener, tls=replace(listener.tls, **files))
+class Prepared(Protocol):
+    """What a part has made of new settings."""
+
+    def apply(self) -> None:
+        """Put it in force.  Cannot fail."""
+
+    def discard(self) -> None:
+        """Another part has failed: let go of it.  Cannot fail."""
 
 
-def _warn(texts: Iterable[str]) -> None:
-    for text in texts:
-        logger("broker").warn("{text}", text=text)
+class Part(Protocol):
+    """Something whose settings can be replaced while it runs."""
+
+    name: str
+    """As in RELOADABLE."""
+
+    async def prepare(self, old: Settings, new: Settings) -> Prepared:
+        """Do all that can fail.  An exception of `Reload.refusals` is a refusal, with its text."""
 
 
-def _expiries(settings: Settings) -> Iterator[str]:
-    """Of all certificates in force, where reading the configuration has not found them."""
-    paths = []
-    for listener in settings.listeners:
-        if listener.tls is not None:
-            tls = listener.tls
-            paths += [tls.certificate, *(each.certificate for each in tls.sni), tls.ca]
-    if settings.cluster is not None and settings.cluster.tls is not None:
-        paths += [settings.cluster.tls.certificate, settings.cluster.tls.ca]
-    for path in dict.fromkeys(paths):
-        if path and (text := expiry(path, datetime.now(UTC))):
-            yield text
+class Change:
+    """A Prepared that is made of functions."""
+
+    def __init__(
+        self, apply: Callable[[], None], discard: Callable[[], None] = lambda: None
+    ) -> None:
+        self.apply = apply
+        self.discard = discard
+
+
+class PlainPart:
+    """One whose settings cannot be wrong: they are only set."""
+
+    def __init__(self, name: str, take: Callable[[Settings, Settings], None]) -> None:
+        self.name = name
+        self._take = take
+
+    async def prepare(self, old: Settings, new: Settings) -> Prepared:
+        return Change(lambda: self._take(old, new))
+
+
+class Reload:
+    """The settings in force, and how they become others."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        read: Callable[[], Awaitable[Settings]] | None,
+        refusals: tuple[type[Exception], ...],
+    ) -> None:
+        """`read` reads the file, and raises ConfigError; None: there is no file."""
+        self.settings = settings
+        self.read_last = settings  # what the file said at the last reload
+        self._read = read
+        self._refusals = refusals
+        self._parts: list[Part] = []
+        self._lock = DeferredLock()
+        self._log = logger("broker")
+
+    def add(self, part: Part) -> None:
+        """Parts are prepared and applied in this order."""
+        self._parts.append(part)
+
+    def missing_parts(self) -> set[str]:
+        return {name for name, _ in RELOADABLE.values()} - {part.name for part in self._parts}
+
+    def needs_restart(self) -> tuple[str, ...]:
+        return tuple(changes(self.settings, self.read_last))
+
+    async def run(self) -> Reloaded:
+        """Raises ReloadRefused."""
+        await self._lock.acquire()
+        try:
+            return await self._run()
+        finally:
+            self._lock.release()
+
+    async def _run(self) -> Reloaded:
+        missing = self.missing_parts()
+        if missing:
+            raise ReloadRefused(f"the broker cannot reload {', '.join(sorted(missing))} yet")
+        new = await self._load()
+        before, after = self.settings, merged(self.settings, new)
+        prepared = await self._prepare(before, after)
+        for each in prepared:
+            try:
+                each.apply()
+            except Exception:
+                # R3 is broken: a defect.  The parts that are left still have to follow, as half of
+                # the settings would be worse.
+                self._log.failure("a defect in mhub, please report it; it hit a reload")
+        self.settings = after
+        self.read_last = new
+        return Reloaded(
+            file=new.file if self._read is not None else "",
+            in_force=tuple(changes(before, after)),
+            needs_restart=tuple(changes(after, new)),
+            warnings=new.warnings,
+        )
+
+    async def _load(self) -> Settings:
+        if self._read is None:
+            return self.settings
+        try:
+            return await self._read()
+        except ConfigError as error:
+            raise ReloadRefused(str(error)) from error
+
+    async def _prepare(self, before: Settings, after: Settings) -> list[Prepared]:
+        prepared: list[Prepared] = []
+        try:
+            for part in self._parts:
+                prepared.append(await part.prepare(before, after))
+        except Exception as error:
+            for each in prepared:
+                each.discard()
+            if isinstance(error, (*self._refusals, OperationError)):
+                raise ReloadRefused(str(error)) from error
+            self._log.failure("a defect in mhub, please report it; it hit a reload")
+            raise ReloadRefused(f"a defect: {type(error).__name__}; the log has more") from error
+        return prepared

@@ -225,7 +225,7 @@ class ReloadTests(TlsCase):
         at_a, at_b = await self.a.next("opened"), await self.b.next("opened")
         first = self.shown(at_b)
         self.files("node-a")
-        links.tls.reload("node-a")
+        links.tls.read("node-a")()
         late = FakeEnds("node-late")
         self.links(late, tls=self.files("node-late")).dial(address)
         self.assertNotEqual(self.shown(await late.next("opened")), first)
@@ -244,14 +244,14 @@ class ReloadTests(TlsCase):
         for file in ("ca.crt", "both.crt"):
             (self.dir / file).write_bytes(old_ca + new_ca)
         for links, name in ((listener, "node-a"), (dialler, "node-b")):
-            links.tls.reload(name)
+            links.tls.read(name)()
         for links, name in ((listener, "node-a"), (dialler, "node-b")):
             self.files(name, new)
-            links.tls.reload(name)
+            links.tls.read(name)()
             dialler.dial(address)
             await self.b.next("opened")
         (self.dir / "ca.crt").write_bytes(new_ca)
-        listener.tls.reload("node-a")
+        listener.tls.read("node-a")()
         dialler.dial(address)
         await self.b.next("opened")
         left = FakeEnds("node-left")
@@ -274,7 +274,7 @@ class ReloadTests(TlsCase):
         for path, contents in wrong.items():
             for content in contents:
                 Path(path).write_bytes(content)
-                self.assertRaises(TlsError, links.tls.reload, "node-a")
+                self.assertRaises(TlsError, links.tls.read, "node-a")
                 Path(path).write_bytes(good[path])
         await self.still_serves(address, tls=self.files("node-late"))
 
@@ -283,7 +283,7 @@ class ReloadTests(TlsCase):
         tls = LinkTls(files)
         Authority("cluster authority").issue("c", Path(files.certificate), Path(files.key))
         with self.assertRaises(TlsError) as caught:
-            tls.reload("node-a")
+            tls.read("node-a")()
         self.assertEqual(
             str(caught.exception), f"{files.certificate}: is not for a node named 'node-a'"
         )

@@ -21,6 +21,7 @@ from mhub.cluster.login import (
     Proof,
     Realm,
     SecretChecker,
+    Secrets,
     Transcript,
 )
 from tests.cluster.ends import SETTINGS, FakeEnds, LinkCase, Raw, loop
@@ -78,7 +79,7 @@ class PortalTests(SynchronousTestCase):
     """The checker knows the secret, the realm who is welcome."""
 
     def login(self, secret: bytes, refuses: str = "") -> Deferred[Any]:
-        portal: Any = Portal(Realm(), [SecretChecker(b"secret")])  # type: ignore[arg-type,list-item]
+        portal: Any = Portal(Realm(), [SecretChecker(Secrets(b"secret", lambda: 0.0))])  # type: ignore[arg-type,list-item]
         proof = Proof(SAID, DIALLER, SAID.proof(DIALLER, secret))
         self.mind = Mind(refuses)
         entered: Deferred[Any] = portal.login(proof, self.mind, ILink)

@@ -485,7 +485,7 @@ class Reloading(TlsCase):
         self.replace()
         # Not before the word is given.
         Link(contexts, client).pump()
-        contexts.reload()
+        contexts.take_from(self.contexts())
         self.assertEqual(link.echo(b"still here"), b"still here")
         Link(contexts, self.client()).pump()
         with self.assertRaises(ssl.SSLCertVerificationError):
@@ -499,7 +499,7 @@ class Reloading(TlsCase):
         with self.assertRaises(ssl.SSLWantReadError):
             link.client.do_handshake()
         self.replace()
-        contexts.reload(self.settings())
+        contexts.take_from(self.contexts())
         gc.collect()
         link.pump()
         self.assertEqual(link.shown, "one.example")
@@ -511,7 +511,7 @@ class Reloading(TlsCase):
         for content in (b"", b"-----BEGIN PRIVATE KEY-----\n", key.read_bytes()[:100]):
             key.write_bytes(content)
             with self.assertRaisesRegex(TlsError, r"broker\.example\.key"):
-                contexts.reload()
+                contexts.take_from(self.contexts())
             self.assertEqual(Link(contexts, client).pump().echo(b"hello"), b"hello")
 
     def test_a_bad_file_of_one_name_leaves_all_as_they_were(self) -> None:
@@ -520,7 +520,7 @@ class Reloading(TlsCase):
         self.replace()
         (self.dir / "one.example.crt").unlink()
         with self.assertRaisesRegex(TlsError, r"one\.example\.crt: No such file"):
-            contexts.reload()
+            contexts.take_from(self.contexts(sni=(self.pair_for("one.example"),)))
         for host in ("broker.example", "one.example"):
             self.assertEqual(Link(contexts, client, host).pump().shown, host)
 
@@ -530,15 +530,15 @@ class Reloading(TlsCase):
         contexts = self.guarded(crl=self.path("crl.pem"))
         link = Link(contexts, self.client("bad")).pump()
         write_revocations(self.devices, self.dir / "crl.pem", bad)
-        contexts.reload()
+        contexts.take_from(self.guarded(crl=self.path("crl.pem")))
         self.check_refused(contexts, self.client("bad"), "certificate revoked")
         self.assertEqual(link.echo(b"live on"), b"live on")
 
     def test_new_settings(self) -> None:
         contexts = self.contexts()
-        contexts.reload(self.settings(min_version="1.3"))
+        contexts.take_from(self.contexts(min_version="1.3"))
         self.check_refused(contexts, self.client(version="TLSv1_2"), "alert protocol version")
-        contexts.reload()
+        contexts.take_from(self.contexts())
         self.check_refused(contexts, self.client(version="TLSv1_2"), "alert protocol version")
 
     def test_old_contexts_go_with_their_last_connection(self) -> None:
@@ -546,7 +546,7 @@ class Reloading(TlsCase):
         contexts = self.contexts(sni=(self.pair_for("broker.example"),))
         link = Link(contexts, self.client()).pump()
         old = weakref.ref(contexts._current)
-        contexts.reload()
+        contexts.take_from(self.contexts())
         gc.collect()
         self.assertIsNotNone(old())
         del link

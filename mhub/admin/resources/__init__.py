@@ -8,14 +8,18 @@ from typing import Final
 
 from mhub.admin.endpoint import Endpoint, endpoints_of
 from mhub.admin.resources import (
+    configuration,
     events,
     general,
     history,
+    listeners,
     live,
+    log,
     mqtt,
     plugins,
     session,
     stats,
+    trace,
 )
 
 MODULES: Final[tuple[ModuleType, ...]] = (
@@ -27,6 +31,10 @@ MODULES: Final[tuple[ModuleType, ...]] = (
     live,
     events,
     mqtt,
+    listeners,
+    configuration,
+    log,
+    trace,
 )
 """In the order in which docs/admin-api.md has them."""
 
