@@ -1,13 +1,12 @@
 // One client: what it is, has and does, and what can be done about it.
 
-import { ApiError, get, isAbort, said } from "../app/api.js";
-import { badge, button, card, facts, fill, h, plainTable } from "../app/dom.js";
+import { ApiError, call, get, isAbort, said } from "../app/api.js";
+import { badge, button, card, facts, field, fill, h, plainTable } from "../app/dom.js";
 import { ask, askAndCall } from "../app/dialog.js";
 import { bytes, byteRate, count, duration, rate, when } from "../app/format.js";
 import { go, link } from "../app/router.js";
 import { session } from "../app/session.js";
 import { traceView } from "../app/trace.js";
-import { call } from "../app/api.js";
 import { stateBadge } from "./clients.js";
 
 const REFRESH_MS = 2000;
@@ -88,7 +87,7 @@ function actions(id, client) {
               { title: `Disconnect ${id}?`, text: "Its session stays, and it may connect again at once.", action: "Disconnect", danger: true, done: "The client was disconnected." },
               "POST",
               "/client/disconnect",
-              { query: { client_id: id } },
+              { body: { client_id: id } },
             ),
         })
       : null,
@@ -147,7 +146,7 @@ function pairsOf(found, shown) {
 
 /** @param {string} id @param {any} detail @param {() => Promise<void>} refresh */
 function subscriptionsOf(id, detail, refresh) {
-  const mayChange = session.may("write", "clients") || session.may("write", "subscriptions");
+  const mayChange = session.may("write", "clients");
   const rows = detail.subscriptions.map((/** @type {any} */ each) => [
     h("span", { class: "mono" }, each.name),
     each.qos,
@@ -161,7 +160,7 @@ function subscriptionsOf(id, detail, refresh) {
               { title: "Remove the subscription?", text: h("code", {}, each.name), action: "Remove", danger: true, done: "The subscription was removed." },
               "POST",
               "/client/unsubscribe",
-              { query: { client_id: id }, body: { filter: each.name } },
+              { body: { client_id: id, filter: each.name } },
             ).then(refresh),
         })
       : "",
@@ -178,15 +177,13 @@ function subscriptionsOf(id, detail, refresh) {
 function subscribe(id) {
   const filter = h("input", { required: true, class: "mono", autocomplete: "off", spellcheck: "false" });
   const qos = h("input", { type: "number", min: "0", max: "2", ".value": "0" });
-  filter.id = "subscribe-filter";
-  qos.id = "subscribe-qos";
   return ask({
     title: `Subscribe for ${id}`,
     text: "As if the client had done it: what it may not receive it does not get.",
-    fields: [h("div", { class: "field" }, h("label", { for: filter.id }, "Topic filter"), filter), h("div", { class: "field" }, h("label", { for: qos.id }, "QoS"), qos)],
+    fields: [field("Topic filter", filter), field("QoS", qos)],
     action: "Subscribe",
     done: "It has the subscription.",
-    run: (reason) => call("POST", "/client/subscribe", { query: { client_id: id }, body: { filter: filter.value, qos: Number(qos.value) }, reason }),
+    run: (reason) => call("POST", "/client/subscribe", { body: { client_id: id, filter: filter.value, qos: Number(qos.value) }, reason }),
   });
 }
 
