@@ -11,13 +11,15 @@ they are at that moment.
 What is refused is an OperationError whose text names the entry.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
+from typing import Final, Protocol
 
 from mhub.access import admin
 from mhub.access.bans import Bans
 from mhub.access.directory import Directory
+from mhub.access.dry_run import Trial, with_roles
 from mhub.access.entries import (
     BAN,
     LOCKOUT,
@@ -30,19 +32,32 @@ from mhub.access.entries import (
 )
 from mhub.access.explain import Explanation, explain
 from mhub.access.index import Index
+from mhub.access.proposals import candidates
 from mhub.access.resources import WRITE, check_resource
-from mhub.access.results import Explained, InForce
+from mhub.access.results import DryRun, Explained, InForce, Proposal, Proposals
 from mhub.access.roles import Roles
-from mhub.access.rows import ADMIN_ACTIONS
-from mhub.access.rules import Rules
+from mhub.access.rows import ADMIN_ACTIONS, Row
+from mhub.access.rules import Rules, rows_of
 from mhub.access.scopes import FORBIDDEN, TOKEN, scopes_allow
 from mhub.access.table import Table, checked
 from mhub.access.tokens import ApiToken, Creator, Tokens
 from mhub.access.users import Secrets, Users
+from mhub.config.access import REGISTRY
 from mhub.core.events import Events
 from mhub.core.principal import Certificate, Identity, Principal
 from mhub.core.registry import Registry
-from mhub.operations.contract import AccessStatus, BadArgument, OperationError
+from mhub.core.session import Session
+from mhub.operations.contract import (
+    AccessStatus,
+    BadArgument,
+    LimitReached,
+    NotThere,
+    OperationError,
+)
+from mhub.operations.slices import Slices
+
+MOST_TRIALS: Final = 2
+"""Dry runs at a time: each has a copy of all rules."""
 
 
 class Rights(Protocol):
@@ -58,6 +73,9 @@ class Rights(Protocol):
     def principal(self, client_id: str) -> Principal:
         """Who a client of this broker is, connected or not.  Raises NotThere."""
 
+    def sessions(self) -> dict[str, Session]:
+        """Those of this broker, by client id."""
+
 
 class Access:
     def __init__(
@@ -69,13 +87,16 @@ class Access:
         time_of_day: Callable[[], float],
         settle: Callable[[], None],
         events: Events,
+        pause: Callable[[], Awaitable[object]],
     ) -> None:
-        """`clock` is the hub's; settle() ends a turn that no socket began."""
+        """`clock` is the hub's; settle() ends a turn that no socket began; pause() as of Slices."""
         self._rights = rights
         self._table = Table(registry, rights.directory, clock, time_of_day, settle, events)
         self.users = Users(self._table, secrets)
         self.roles = Roles(self._table)
-        self.rules = Rules(self._table)
+        self._slices: Callable[[], Slices] = lambda: Slices(clock, pause)
+        self._trials = 0  # that are under way
+        self.rules = Rules(self._table, self._slices)
         self.bans = Bans(self._table)
         self.tokens = Tokens(self._table, self._creator)
 
@@ -131,18 +152,7 @@ class Access:
                 " configuration turns it on"
             )
         token = self.tokens.of_user(user)
-        if token is not None:
-            principal = token.principal()
-            principal.client_id = client
-        elif user:
-            principal = self._as_user(checked(user_name, user), client)
-        elif anonymous:
-            principal = Principal("", "")
-            principal.client_id = client
-        elif client:
-            principal = self._rights.principal(client)
-        else:
-            raise BadArgument("expected a user, a client, or anonymous")
+        principal = self._who(user, client, anonymous)
         if is_admin:
             checked(check_resource, topic)
         principal = _supposed(principal, roles, tenant, attributes or {}, common_name)
@@ -153,6 +163,94 @@ class Access:
         if token is not None and is_admin and found.allowed:
             found = _within_scopes(found, token)
         return Explained(found, tuple(self._notes(principal)))
+
+    def _who(self, user: str, client: str, anonymous: bool) -> Principal:
+        token = self.tokens.of_user(user)
+        if token is not None:
+            principal = token.principal()
+            principal.client_id = client
+            return principal
+        if user:
+            return self._as_user(checked(user_name, user), client)
+        if anonymous:
+            principal = Principal("", "")
+            principal.client_id = client
+            return principal
+        if client:
+            return self._rights.principal(client)
+        raise BadArgument("expected a user, a client, or anonymous")
+
+    # Changes that are only tried
+
+    async def rules_dry_run(
+        self,
+        add: Sequence[Sequence[str]] = (),
+        remove: Sequence[str] = (),
+        replace_all: bool = False,
+        csv: str = "",
+    ) -> DryRun:
+        """What a change of rules would do, and to whom; `csv`: rows to add, as a file has them."""
+        rows = [*rows_of(add), *(await self.rules.parse(csv))]
+        with self._trial():
+            return (await self._try(rows, remove, replace_all))[0]
+
+    async def propose(
+        self,
+        action: str,
+        topic: str = "",
+        user: str = "",
+        client: str = "",
+        anonymous: bool = False,
+        qos: int = 0,
+        retain: bool = False,
+    ) -> Proposals:
+        """Changes of rules that would allow what a client was denied, each with its dry run."""
+        found = self.explain(action, topic, user, client, anonymous, qos, retain).explanation
+        if found.allowed:
+            return Proposals(True, found.reason, ())
+        principal = self._who(user, client, anonymous)
+        subjects = self._rights.rules.reach(principal).subjects
+        proposals = []
+        with self._trial():
+            for each in candidates(principal, subjects, found):
+                try:
+                    ran, after = await self._try(rows_of([list(r) for r in each.add]), each.remove)
+                except (NotThere, BadArgument):
+                    continue  # a rule of a file, or a name that no rule can have
+                who = with_roles(principal, self._rights.directory)
+                try:
+                    allows = explain(after, who, action, topic, qos, retain).allowed
+                except ValueError:
+                    allows = False
+                proposals.append(Proposal(each.summary, each.add, each.remove, allows, ran))
+        return Proposals(False, found.reason, tuple(proposals))
+
+    async def _try(
+        self, rows: Sequence[Row], remove: Sequence[str], replace_all: bool = False
+    ) -> tuple[DryRun, Index]:
+        rights = self._rights
+        plan = self.rules.plan(rows, remove, replace_all)
+        notes = []
+        sessions: dict[str, Session] = {}
+        if rights.index is None:
+            notes.append("access control is off: rules decide about the admin side alone")
+        elif rights.policy != REGISTRY:
+            notes.append(f"not in force: the rules are those of {rights.policy}")
+        else:
+            sessions = rights.sessions()
+        strict = rights.rules.strict
+        trial = Trial(self._table.registry, rights.directory, plan, self._slices(), strict)
+        return await trial.run(sessions, notes), trial.after
+
+    @contextmanager
+    def _trial(self) -> Iterator[None]:
+        if self._trials >= MOST_TRIALS:
+            raise LimitReached("other dry runs are under way: try again in a moment")
+        self._trials += 1
+        try:
+            yield
+        finally:
+            self._trials -= 1
 
     def _as_user(self, name: str, client_id: str) -> Principal:
         principal = Principal("", "")

@@ -66,7 +66,7 @@ def population(old: Policy, new: Policy) -> list[tuple[str, Principal]]:
             if subject.startswith("role:") and subject not in BUILT_IN
         }
     )
-    make = _Maker(all_rows.values())
+    make = Maker(all_rows.values())
     found: list[tuple[str, Principal]] = []
     for tenant in ["", *tenants]:
         where = f" in tenant {tenant}" if tenant else ""
@@ -77,7 +77,7 @@ def population(old: Policy, new: Policy) -> list[tuple[str, Principal]]:
     return found + _users(old, new, make)
 
 
-class _Maker:
+class Maker:
     """Clients whose facts are the placeholders themselves."""
 
     def __init__(self, found: Iterable[Row]) -> None:
@@ -100,7 +100,7 @@ class _Maker:
         return principal
 
 
-def _users(old: Policy, new: Policy, make: _Maker) -> list[tuple[str, Principal]]:
+def _users(old: Policy, new: Policy, make: Maker) -> list[tuple[str, Principal]]:
     before, after = _rows_by_user(old), _rows_by_user(new)
     alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
     found = []

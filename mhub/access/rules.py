@@ -1,21 +1,43 @@
 """Rules of the registry: rows of a policy, each with an id that its fields make."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from heapq import merge
+from itertools import islice
+from typing import Final
 
 from mhub.access.announce import announced
 from mhub.access.entries import ROLE, RULE, USER, EntryError, Rule, changed, write
-from mhub.access.policy import resource_warnings
+from mhub.access.policy import csv_rows, resource_warnings
 from mhub.access.results import RulePage, RulesChanged, RuleSummary
 from mhub.access.rows import Row, RowError, parse_row
 from mhub.access.seeding import ADMIN_POLICY, DEFAULT_POLICY
 from mhub.access.table import MOST, Table, page_limit
-from mhub.operations.contract import BadArgument, NotThere, OperationError
+from mhub.operations.contract import BadArgument, NotThere, Stale
+from mhub.operations.slices import Slices
+
+SHOWN: Final = 5
+"""Lines of a file that are named, if more than these are wrong."""
+
+PORTION: Final = 20
+"""Lines between two looks at the clock."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A change of rules that can be done."""
+
+    values: dict[str, str | None]  # entries as they will be; None: gone
+    added: dict[str, Row]  # by key
+    removed: list[RuleSummary]
+    unchanged: int  # rows that are there already
 
 
 class Rules:
-    def __init__(self, table: Table) -> None:
+    def __init__(self, table: Table, slices: Callable[[], Slices]) -> None:
         self._table = table
+        self._slices = slices
 
     def page(
         self,
@@ -64,18 +86,97 @@ class Rules:
 
         `places` is where the rows come from, for errors.  `expected` is a revision.
         """
+        return await self._change(rows_of(add, places), remove, replace_all, note, expected)
+
+    @announced("rules.import", "replace_all")
+    async def bring(
+        self,
+        text: str,
+        replace_all: bool = False,
+        note: str = "",
+        expected: str = "",
+        by: str = "",
+        reason: str = "",
+    ) -> RulesChanged:
+        """Add the rules of a CSV file, all of them or none."""
+        return await self._change(await self.parse(text), (), replace_all, note, expected)
+
+    async def parse(self, text: str) -> list[Row]:
+        """The rows of a CSV file.  Raises BadArgument, which names the lines that are wrong."""
+        slices = self._slices()
+        rows: list[Row] = []
+        errors: list[RowError] = []
+        for number, each in enumerate(csv_rows(text, "line")):
+            if isinstance(each, Row):
+                rows.append(each)
+            else:
+                errors.append(each)
+            if number % PORTION == 0:
+                await slices.pause_if_due()
+        if errors:
+            more = f"; and {len(errors) - SHOWN} more" if len(errors) > SHOWN else ""
+            raise BadArgument("; ".join(map(str, errors[:SHOWN])) + more)
+        return rows
+
+    async def export(self) -> AsyncGenerator[str, None]:
+        """All rules as a CSV file, with the roles of users and roles: a policy of its own."""
+        slices = self._slices()
+        registry, directory = self._table.registry, self._table.directory
+        yield f"# revision {registry.revision}\n"
+        keys = registry.keys(ROLE) + registry.keys(RULE)
+        # Sorted in portions, as all of it may take longer than a slice.
+        parts: list[list[Row]] = []
+        for start in range(0, len(keys), MOST):
+            part = [row for key in keys[start : start + MOST] for row in directory.rows_of(key)]
+            parts.append(sorted(part, key=_by_subject))
+            await slices.pause_if_due()
+        told: set[str] = set()
+        rules = merge(*parts, key=_by_subject)
+        while portion := list(islice(rules, MOST)):
+            yield "".join(f"{row.text()}\n" for row in portion if row.id not in told)
+            told.update(row.id for row in portion)
+            await slices.pause_if_due()
+        users = iter(registry.keys(USER))
+        while names := list(islice(users, MOST)):
+            given = [row for key in names for row in directory.rows_of(key) if row.id not in told]
+            yield "".join(f"{row.text()}\n" for row in given)
+            await slices.pause_if_due()
+
+    async def _change(
+        self,
+        rows: Sequence[Row],
+        remove: Sequence[str],
+        replace_all: bool,
+        note: str,
+        expected: str,
+    ) -> RulesChanged:
         registry = self._table.registry
         if expected and expected != registry.revision:
-            raise OperationError(
+            raise Stale(
                 f"the registry is at the revision {registry.revision}, and not at {expected}: look"
                 " at it again"
             )
+        plan = self.plan(rows, remove, replace_all, note)
+        values = plan.values
+        if not values:
+            return RulesChanged(registry.revision, (), (), plan.unchanged)
+        if registry.get(DEFAULT_POLICY) is None:
+            values[DEFAULT_POLICY] = values[ADMIN_POLICY] = "{}"
+        done = await self._table.change(values, {})
+        return RulesChanged(
+            done.revision,
+            tuple(self._table.rule_summary(key, row) for key, row in plan.added.items()),
+            tuple(plan.removed),
+            plan.unchanged,
+            tuple(str(warning) for warning in resource_warnings(plan.added.values())),
+        )
+
+    def plan(
+        self, rows: Sequence[Row], remove: Sequence[str], replace_all: bool, note: str = ""
+    ) -> "Plan":
+        """What a change comes to.  Raises BadArgument, NotThere; nothing is changed."""
         values: dict[str, str | None] = {}
         removed = [self._rule(row_id).place for row_id in remove]
-        rows = [
-            _row(fields, str(places[index]) if index < len(places) else f"row {index + 1}")
-            for index, fields in enumerate(add)
-        ]
         kept = {RULE + row.id for row in rows}
         if replace_all:
             removed += [key for key in self._table.directory.rules if key not in kept]
@@ -104,18 +205,8 @@ class Rules:
                 self._table.check_links(new.values(), set(values))
         except RowError as error:
             raise BadArgument(str(error)) from None
-        if not values:
-            return RulesChanged(registry.revision, (), (), unchanged)
-        if registry.get(DEFAULT_POLICY) is None:
-            values[DEFAULT_POLICY] = values[ADMIN_POLICY] = "{}"
-        done = await self._table.change(values, {})
-        return RulesChanged(
-            done.revision,
-            tuple(self._table.rule_summary(key, row) for key, row in new.items()),
-            tuple(rule for key, rule in before.items() if key not in new),
-            unchanged,
-            tuple(str(warning) for warning in resource_warnings(new.values())),
-        )
+        gone = [rule for key, rule in before.items() if key not in new]
+        return Plan(values, new, gone, unchanged)
 
     def _rule(self, row_id: str) -> RuleSummary:
         key = row_id if row_id.startswith(RULE) else RULE + row_id
@@ -126,11 +217,24 @@ class Rules:
         raise NotThere(f'there is no rule "{row_id}"' + self._table.meant(row_id, RULE))
 
 
+def rows_of(add: Sequence[Sequence[str]], places: Sequence[str] = ()) -> list[Row]:
+    """Raises BadArgument."""
+    return [
+        as_row(fields, str(places[index]) if index < len(places) else f"row {index + 1}")
+        for index, fields in enumerate(add)
+    ]
+
+
+def _by_subject(row: Row) -> tuple[str, ...]:
+    return (row.subject, *row.fields)
+
+
 def _fits(text: str, wanted: str) -> bool:
     return text == wanted or fnmatchcase(text, wanted)
 
 
-def _row(fields: Sequence[str], place: str) -> Row:
+def as_row(fields: Sequence[str], place: str) -> Row:
+    """Raises BadArgument."""
     if not isinstance(fields, list) or not all(isinstance(each, str) for each in fields):
         raise BadArgument(f"{place}: expected a list of texts")
     try:

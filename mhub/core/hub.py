@@ -859,7 +859,7 @@ class Hub:
         before = self.sessions.get(session.client_id)
         self.sessions[session.client_id] = session
         if before is None:
-            session.hub_slot = self.slots.add(session)
+            session.hub_slot = self.slots.add(session, session.client_id)
         elif before is not session:
             # In the same slot, so that no walk sees the client twice.
             session.hub_slot = before.hub_slot

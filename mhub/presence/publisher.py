@@ -29,7 +29,7 @@ from mhub.core.events import Event
 from mhub.core.hub import Hub
 from mhub.core.peer import Peer
 from mhub.core.session import Session
-from mhub.operations.contract import Held, Presence
+from mhub.operations.cluster_results import Held, Presence
 from mhub.operations.places import Place, is_current, own_presence, place_of
 from mhub.presence.topics import topic_of
 

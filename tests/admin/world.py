@@ -76,6 +76,7 @@ class AdminCase(SynchronousTestCase):
             self.clock.seconds,
             self.wall,
             self.hub.flush,
+            self.hub.events,
         )
         self.operations = Operations(
             self.hub, Around(self.hub), self.clock.seconds, Pauses(), self.access

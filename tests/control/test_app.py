@@ -209,7 +209,7 @@ class BoundTests(AppCase):
         self.assertEqual(self.answer()[0], 411)
 
     def test_endless_head(self) -> None:
-        self.channel.dataReceived(b"GET /" + b"x" * 20_000)
+        self.channel.dataReceived(b"GET /" + b"x" * 300_000)
         self.assertTrue(self.transport.disconnecting)
 
     def test_idle(self) -> None:
