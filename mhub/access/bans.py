@@ -20,16 +20,20 @@ from mhub.access.results import BanPage, Changed
 from mhub.access.table import MOST, Table, checked, page_limit
 from mhub.operations.contract import BadArgument, NotThere
 
-PREFIXES: Final = {"": (BAN, LOCKOUT), "ban": (BAN,), "lockout": (LOCKOUT,)}
+PREFIXES: Final = {"all": (BAN, LOCKOUT), "ban": (BAN,), "lockout": (LOCKOUT,)}
 
 
 class Bans:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def page(self, kind: str = "", after: str = "", limit: int = MOST, what: str = "") -> BanPage:
+    def page(
+        self, kind: str = "", after: str = "", limit: int = MOST, what: str = "all"
+    ) -> BanPage:
         """Bans, and users and addresses that are locked out after failed logins; or one of both."""
         registry = self._table.registry
+        if what not in PREFIXES:
+            raise BadArgument(f"what: expected one of {', '.join(PREFIXES)}")
         keys = [
             key
             for prefix in PREFIXES[what]
@@ -72,20 +76,22 @@ class Bans:
 
     @announced("bans.remove", "kind", "value")
     async def remove(
-        self, kind: str, value: str, what: str = "", by: str = "", reason: str = ""
+        self, kind: str, value: str, what: str = "all", by: str = "", reason: str = ""
     ) -> Changed:
         """A ban and a lock-out, whichever there is, or one of both (`what`).
 
         LOGIN: a user at an address, `ADDRESS NAME`.
         """
         value = self._spelt(kind, value)
+        if what not in PREFIXES:
+            raise BadArgument(f"what: expected one of {', '.join(PREFIXES)}")
         keys = [] if what == "ban" else [checked(lambda _: lockout_key(kind, value), "")]
         if kind != LOGIN and what != "lockout":
             keys.append(checked(lambda _: ban_key(kind, value), ""))
         found = [entry for each in keys if (entry := self._table.registry.get(each)) is not None]
         if not found:
             raise NotThere(
-                f'there is no {what or "ban"} of the {kind} "{value}"'
+                f'there is no {"lock-out" if what == "lockout" else "ban"} of the {kind} "{value}"'
                 + self._table.meant(value, f"{BAN}{kind}/")
             )
         seen = {entry.key: entry.hlc for entry in found}

@@ -7,6 +7,9 @@ from mhub.admin.endpoint import Body, Call, Query, endpoint
 from mhub.admin.resources.parts import CURSOR, LIMIT, access_of, asked_by
 
 KINDS: Final = ("user", "client", "address")
+ALL_KINDS: Final = (*KINDS, "login")
+BOTH: Final = ("ban", "lockout", "all")
+WHAT: Final = "Bans, lock-outs after failed logins, or both."
 LOCKOUTS: Final = ("user", "address", "login")
 KIND: Final = "What is banned."
 VALUE: Final = "The user, the client id, or the address or network."
@@ -15,12 +18,13 @@ VALUE: Final = "The user, the client id, or the address or network."
 @endpoint("GET", "/bans", resource="bans")
 async def bans(
     call: Call,
-    kind: Annotated[str, Query("Only of this kind.", choices=KINDS)] = "",
+    kind: Annotated[str, Query("Only of this kind.", choices=ALL_KINDS)] = "",
+    what: Annotated[str, Query(WHAT, choices=BOTH)] = "ban",
     cursor: Annotated[str, Query(CURSOR)] = "",
     limit: Annotated[int, Query(LIMIT, low=1, high=1000)] = 100,
 ) -> BanPage:
     """List bans."""
-    return access_of(call).bans.page(kind, cursor, limit, "ban")
+    return access_of(call).bans.page(kind, cursor, limit, what)
 
 
 @endpoint("POST", "/bans", resource="bans", codes=(409, 412))
@@ -45,11 +49,12 @@ async def add_ban(
 @endpoint("DELETE", "/ban", resource="bans", codes=(404,))
 async def remove_ban(
     call: Call,
-    kind: Annotated[str, Query(KIND, choices=KINDS)],
+    kind: Annotated[str, Query(KIND, choices=ALL_KINDS)],
     value: Annotated[str, Query(VALUE)],
+    what: Annotated[str, Query(WHAT, choices=BOTH)] = "ban",
 ) -> Changed:
     """Remove a ban."""
-    return await access_of(call).bans.remove(kind, value, "ban", **asked_by(call))
+    return await access_of(call).bans.remove(kind, value, what, **asked_by(call))
 
 
 @endpoint("GET", "/lockouts", resource="bans")

@@ -45,7 +45,7 @@ async def explain(
         if not equals or not name:
             raise BadArgument(f"attribute: expected NAME=VALUE, found {text[:40]!r}")
         attributes[name] = value
-    return access_of(call).explain(
+    return await access_of(call).explain_in_slices(
         action,
         topic,
         user,

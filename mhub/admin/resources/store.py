@@ -1,8 +1,8 @@
-"""The store: how it is, and what is in it."""
+"""The store, and an export of what is in it."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
 
+from mhub.admin.caller import LOCAL
 from mhub.admin.endpoint import LINES, Call, endpoint
 from mhub.operations.contract import StoreStatus
 
@@ -13,13 +13,13 @@ async def store(call: Call) -> StoreStatus:
     return call.operations.status().store
 
 
-@endpoint("GET", "/store/export", resource="store", stream=LINES, tokens=False, codes=(409,))
-async def export_store(call: Call) -> AsyncGenerator[bytes, None]:
-    """Export sessions, messages and the registry, as JSON Lines.
+@endpoint("GET", "/store/export", resource="store", stream=LINES)
+async def store_export(call: Call) -> AsyncGenerator[bytes, None]:
+    """Export sessions, queued and retained messages, as lines of JSON.
 
-    All of one moment, in the form that `mhub store import` reads. It has payloads in it, and hashes
-    of passwords; so it is not for tokens.
+    `mhub store import` reads them. At the control socket the registry is among it, with the hashes
+    of passwords; over the network secrets are not given.
     """
-    async with aclosing(call.operations.store_export()) as pieces:
-        async for piece in pieces:
-            yield piece
+    async for lines in call.operations.store_export(with_registry=call.caller.kind == LOCAL):
+        if lines:
+            yield lines
