@@ -135,7 +135,7 @@ class RequestTests(AppCase):
         self.assertAnswer(200, {"result": {"version": "1"}})
         self.assertEqual(
             self.operations.access.added,
-            [{"name": "alice", "password": "", "iterations": 0, "values": {}}],
+            [{"name": "alice", "password": "", "iterations": 0, "values": {}, "reason": ""}],
         )
 
     def test_access_refusals(self) -> None:
