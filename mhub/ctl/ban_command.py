@@ -102,7 +102,7 @@ def _remove(calls: RegistryCalls, args: Namespace) -> None:
 
 
 def _list(calls: RegistryCalls, args: Namespace) -> None:
-    page = calls.all("bans", "bans", "key", kind=args.kind)
+    page = calls.all("bans", "bans", "key", kind=args.kind, what="all")
 
     def text() -> list[str]:
         found = [

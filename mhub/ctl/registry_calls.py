@@ -9,8 +9,8 @@ from argparse import Namespace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from mhub.access.calls import CALLS, request_of
 from mhub.control.contract import ControlError
-from mhub.ctl.access_requests import ask
 from mhub.ctl.client import NOT_UNDERSTOOD, Api, NoBroker, facts
 from mhub.ctl.command import PAGE, BadConfiguration
 from mhub.ctl.place import Place, place_of
@@ -57,7 +57,6 @@ class RegistryCalls:
             place = place_of(args)
         if place is not None:
             self._api = Api(place)
-            self._api.reason = getattr(args, "reason", None) or ""
 
     def __enter__(self) -> "RegistryCalls":
         return self
@@ -75,9 +74,12 @@ class RegistryCalls:
         """One call.  Raises ControlError."""
         if not self._is_found:
             self._find()
+        reason = getattr(self._args, "reason", "")
+        if reason and CALLS[name].changes:
+            arguments["reason"] = reason
         if self._direct is None and self._api is not None:
             try:
-                return ask(self._api, name, arguments)
+                return self._ask(self._api, name, arguments)
             except NoBroker:
                 if self._settings is None:
                     raise
@@ -100,8 +102,14 @@ class RegistryCalls:
                 return {**page, what: found, "left": 0}
             arguments["after"] = page.get("next") or items[-1][key]
 
+    def _ask(self, api: Api, name: str, arguments: dict[str, object]) -> dict[str, Any]:
+        request = request_of(CALLS[name], arguments)
+        path = request.path.removeprefix("/")
+        return facts(
+            api.call(request.method, path, request.query, request.body, request.version) or {}
+        )
+
     def _in_store(self, name: str, arguments: dict[str, object]) -> object:
-        from mhub.access.calls import CALLS
         from mhub.access.direct import DirectAccess, InUse
 
         assert self._settings is not None
@@ -113,7 +121,7 @@ class RegistryCalls:
                 if self._api is None:
                     raise
                 try:
-                    return ask(self._api, name, arguments)
+                    return self._ask(self._api, name, arguments)
                 except NoBroker:
                     raise error from None
             print(f"no broker runs: using {self._direct.name}", file=sys.stderr)
