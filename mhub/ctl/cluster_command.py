@@ -35,7 +35,10 @@ LEAVING_S: Final = 600.0
 def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
     commands = Commands("cluster", "See and change the cluster of a running node.", api_of)
-    commands.add("status", "show the node, and how it sees each other node", _status, STATUS_HELP)
+    status = commands.add(
+        "status", "show the node, and how it sees each other node", _status, STATUS_HELP
+    )
+    add_scope(status)
     leave = commands.add(
         "leave",
         "take the node out of its cluster: hand its sessions over to other nodes, send its clients"
@@ -76,7 +79,7 @@ def presence(argv: list[str]) -> int:
 
 
 def _status(api: Api, args: Namespace) -> None:
-    found = api.get("cluster")
+    found = api.get("cluster", **scope_of(args))
     state = facts(found.get("state", found))
 
     def text() -> list[str]:
@@ -95,7 +98,7 @@ def _status(api: Api, args: Namespace) -> None:
 
 
 def _leave(api: Api, args: Namespace) -> None:
-    node = args.node or facts(api.get("cluster").get("state")).get("node", "")
+    node = args.node or facts(api.get("cluster", scope="node").get("state")).get("node", "")
     if not args.json:
         print(f"{safe(str(node))} hands over its sessions; this may take a minute", flush=True)
     api.silence_s = LEAVING_S

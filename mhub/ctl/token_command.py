@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mhub.control.contract import ControlError
+from mhub.ctl.access_command import AccessCommands
 from mhub.ctl.access_view import joined, titled
 from mhub.ctl.ban_command import until_of
 from mhub.ctl.client import Api
-from mhub.ctl.command import Commands, Single, add_paging, api_of, pages, rows, show, tell_rest
+from mhub.ctl.command import Single, rows, show
 from mhub.ctl.figures import clock, number_of, short_count
+from mhub.ctl.registry_calls import RegistryCalls
 from mhub.ctl.table import safe
 
 SCOPES: Final = (
@@ -22,8 +24,8 @@ SCOPES: Final = (
 
 
 def token(argv: list[str]) -> int:
-    commands = Commands(
-        "token", "API tokens: what programs, and `mhub ctl --url`, log in with.", api_of
+    commands = AccessCommands(
+        "token", "API tokens: what programs, and `mhub ctl --url`, log in with."
     )
     add = commands.add(
         "add",
@@ -48,7 +50,6 @@ def token(argv: list[str]) -> int:
     )
     found = commands.add("list", "list tokens, without their secrets", _list)
     found.add_argument("--match", default="", metavar="GLOB", help="only names that match")
-    add_paging(found)
     revoke = commands.add(
         "revoke", "revoke a token, with the rules about it", _revoke, changes=True
     )
@@ -66,12 +67,12 @@ def limits(argv: list[str]) -> int:
     ).run(argv)
 
 
-def _add(api: Api, args: Namespace) -> None:
+def _add(calls: RegistryCalls, args: Namespace) -> None:
     expires_at = until_of(args)
     if args.output and os.path.lexists(args.output):
         raise ControlError(f"{args.output}: there is such a file already")
-    made = api.post(
-        "tokens",
+    made = calls(
+        "token-add",
         name=args.name,
         scopes=args.scope,
         roles=args.role or [],
@@ -95,8 +96,8 @@ def _add(api: Api, args: Namespace) -> None:
         print(safe(secret))
 
 
-def _list(api: Api, args: Namespace) -> None:
-    found, page = pages(api, "tokens", "tokens", args, match=args.match)
+def _list(calls: RegistryCalls, args: Namespace) -> None:
+    page = calls.all("tokens", "tokens", "id", match=args.match)
 
     def text() -> list[str]:
         shown = [
@@ -109,15 +110,13 @@ def _list(api: Api, args: Namespace) -> None:
                 "last used": clock(at) if (at := number_of(each, "last_used_at")) else "",
                 "note": safe(str(each.get("note", ""))),
             }
-            for each in found
+            for each in page["tokens"]
         ]
         return rows(
             shown, ("name", "scopes", "roles", "note"), "no tokens", optional=("note", "last used")
         )
 
-    show(args, {**page, "tokens": found}, text)
-    if not args.json:
-        tell_rest(len(found), page, "tokens")
+    show(args, page, text)
 
 
 def _until(token: Mapping[str, Any]) -> str:
@@ -127,8 +126,8 @@ def _until(token: Mapping[str, Any]) -> str:
     return clock(expires_at)[:10] if expires_at else "for ever"
 
 
-def _revoke(api: Api, args: Namespace) -> None:
-    done = api.call("DELETE", "token", {"id": args.id}) or {}
+def _revoke(calls: RegistryCalls, args: Namespace) -> None:
+    done = calls("token-revoke", token_id=args.id)
     show(args, done, lambda: [f"revoked the token {safe(args.id)}"])
 
 

@@ -128,7 +128,18 @@ class ClientsTests(BrokerCommandCase):
         titles, other, pump = self.out.splitlines()
         self.assertEqual(
             titles.split(),
-            ["client", "user", "address", "listener", "since", "subs", "in/s", "out/s", "queued", "flight"],
+            [
+                "client",
+                "user",
+                "address",
+                "listener",
+                "since",
+                "subs",
+                "in/s",
+                "out/s",
+                "queued",
+                "flight",
+            ],
         )
         self.assertTrue(other.startswith("a\\x1b[2Jxxx"), other)
         self.assertEqual(
