@@ -9,6 +9,9 @@ GAP: Final = "  "
 LEAST: Final = 8
 """So many cells of a text stay in a column, however narrow the terminal is."""
 
+READABLE: Final = 14
+"""Before texts are shorter than this, columns that are optional are left out."""
+
 
 def safe(text: str) -> str:
     r"""Each character that is not printed as itself in the form that $'...' of a shell reads.
@@ -94,8 +97,8 @@ def table(
 
 
 def _least(widths: Mapping[str, int], flexible: Sequence[str]) -> int:
-    """How wide a table is whose texts are cut as far as they may be."""
+    """How wide a table is whose texts are cut as far as columns are rather left out."""
     return sum(
-        min(size, max(LEAST, len(name))) if name in flexible else size
+        min(size, max(READABLE, len(name))) if name in flexible else size
         for name, size in widths.items()
     ) + len(GAP) * (len(widths) - 1)
