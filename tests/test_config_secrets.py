@@ -43,6 +43,11 @@ redis.password = "s3kr1t-6"
 name = "c"
 node = "a"
 secret = "s3kr1t-7-of-16-characters"
+[influx]
+url = "http://127.0.0.1:8086"
+org = "o"
+bucket = "b"
+token = "s3kr1t-8"
 """
 
 
