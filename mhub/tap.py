@@ -535,6 +535,10 @@ class Broker(MultiService):
         self._log.critical("{error}", error=error)
         self._stop_reactor()
 
+    def limits(self) -> tuple[Limits, Mapping[str, Limits]]:
+        listeners = {listener.name: listener.limits for listener in self._settings.listeners}
+        return self._settings.limits, listeners
+
     def _limits_of(self, name: str) -> Limits:
         for listener in self._settings.listeners:
             if listener.name == name:

@@ -54,6 +54,7 @@ from mhub.operations.contract import (
 )
 from mhub.operations.cursors import MOST
 from mhub.operations.history import History
+from mhub.operations.limits import LimitsInForce, limits_in_force
 from mhub.operations.live import LiveWatch
 from mhub.operations.monitor import Monitor
 from mhub.operations.numbers import Numbers
@@ -185,6 +186,9 @@ class Operations(SteeringOperations):
             cluster=self._cluster_summary(),
             access=self.access.status() if self.access is not None else None,
         )
+
+    async def limits(self) -> LimitsInForce:
+        return await limits_in_force(self._hub, *self._around.limits(), self.access)
 
     def _messages(self) -> MessageNumbers:
         stats = self._hub.stats
