@@ -7,7 +7,6 @@ from mhub.config.auth import SourceSettings
 from mhub.config.schema import keys_of
 from mhub.config.settings import ListenerSettings, Settings
 
-
 _APART: Final = ("file", "listeners", "limits", "broker", "warnings", "lines")
 """Fields of Settings that are no table of that name, or compared in another way."""
 

@@ -17,6 +17,10 @@ topics      topics by rate, and their levels
 retained    retained messages
 cursors     where the next page of a list begins
 walk        a scan of `mhub.core` to its end, in slices
+steering    results of what steers a broker, and what it needs of the broker
+steer       these calls: reload, listeners, configuration, log, traces
+traces      the packets of a client, or the messages of topics, as they come
+packet_log  packets as events
 snapshot    what a broker without a store has, for an export
 arguments   what an operation is called with, as it comes in JSON
 slices      long work in slices, so that clients are served in between
