@@ -56,6 +56,8 @@ from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.core.records import Batch
+from mhub.influx.http import InfluxHttp
+from mhub.influx.push import Push
 from mhub.log import logger, set_level
 from mhub.log.destination import Destination, LogError, limit_rate
 from mhub.log.events import EventLog
@@ -210,11 +212,11 @@ class Broker(MultiService):
                 time.time,
                 self.settle,
                 self.hub.events,
+                lambda: deferLater(reactor, 0.0),
             ),
         )
-        ticks = TimerService(TICK_S, self.operations.monitor.tick)
-        ticks.clock = reactor
-        ticks.setServiceParent(self)
+        self._push: Push | None = None
+        self._measure(settings)
         if self.cluster is not None:
             self.cluster.serve(lambda name, given: respond(self.operations, name, given))
         self.presence = self._make_presence(settings)
@@ -277,6 +279,20 @@ class Broker(MultiService):
             static = StaticFiles(sockets=self._web_sockets)
             self.admin = AdminService(self.admin_app, admin, static, tls, self._reactor)
             self.admin.setServiceParent(self)
+
+    def _measure(self, settings: Settings) -> None:
+        """What happens each second, and what is sent elsewhere."""
+        reactor = self._reactor
+        timers = [TimerService(TICK_S, self.operations.monitor.tick)]
+        influx = settings.influx
+        if influx is not None:
+            post = InfluxHttp(influx, reactor)
+            operations = self.operations
+            self._push = Push(influx, operations.numbers, self.hub.events, post, operations.slices)
+            timers.append(TimerService(influx.interval_s, self._push.tick))
+        for timer in timers:
+            timer.clock = reactor
+            timer.setServiceParent(self)
 
     def _make_presence(self, settings: Settings) -> PresenceService | None:
         if not settings.presence.enabled:
@@ -519,6 +535,10 @@ class Broker(MultiService):
         self._log.critical("{error}", error=error)
         self._stop_reactor()
 
+    def limits(self) -> tuple[Limits, Mapping[str, Limits]]:
+        listeners = {listener.name: listener.limits for listener in self._settings.listeners}
+        return self._settings.limits, listeners
+
     def _limits_of(self, name: str) -> Limits:
         for listener in self._settings.listeners:
             if listener.name == name:
@@ -536,6 +556,8 @@ class Broker(MultiService):
         self._plugins.stop()
         self.access.stop()
         self.operations.monitor.stop()
+        if self._push is not None:
+            await self._push.stop()
         await super().stopService()
         await self.authenticating.stop(self._settings.net.shutdown_timeout_s)
         self.passwords.stop()
@@ -563,7 +585,7 @@ class Broker(MultiService):
         return self.chain.status() if self.chain is not None else []
 
     def pushes(self) -> list[PushStatus]:
-        return []
+        return [self._push.status()] if self._push is not None else []
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         if self.writer is None:

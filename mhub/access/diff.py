@@ -17,13 +17,16 @@ The classes are then written as filters, with exceptions where a name among "all
 otherwise: `a/+` except `a/b`.  A Flip is all topics of its filter that none of its exceptions
 matches. In the first level "all others" has no name with `$`, exactly as `+` matches none there.
 
+It is a generator that yields now and then, so that a broker can do it in slices (Comparison.steps);
+who has the time takes all of it at once (diff).
+
 A client that is meant in general may have `%c` as its client id, or `%u` as its user: a placeholder
 is then filled with itself, and stands in the result as it does in the rules.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from mhub.access import rows
 from mhub.access.index import Index
@@ -33,6 +36,11 @@ from mhub.core.principal import Principal
 from mhub.wire.topics import matches
 
 GENERAL_CLIENT: Final = "%c"
+
+PORTION: Final = 50
+"""Rules that are looked at between two pauses: some 0.1 ms."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -61,18 +69,52 @@ class Flip:
 
 def diff(old: Index, new: Index, principals: Iterable[Principal]) -> list[Flip]:
     """What flips for each of these clients, in their order, by action and topic."""
-    changed = {row.id for row in _changed(old, new)}
+    changed = [
+        *(row.id for row in old.rows.values() if row.id not in new.rows),
+        *(row.id for row in new.rows.values() if row.id not in old.rows),
+    ]
+    comparison = Comparison(old, new, changed)
     found: list[Flip] = []
     for principal in principals:
-        found.extend(_flips(old, new, principal, changed))
+        found.extend(at_once(comparison.steps(principal))[0])
     return found
 
 
-def _changed(old: Index, new: Index) -> list[Row]:
-    return [
-        *(row for row in old.rows.values() if row.id not in new.rows),
-        *(row for row in new.rows.values() if row.id not in old.rows),
-    ]
+def at_once(steps: Generator[None, None, T]) -> T:
+    """What a generator comes to."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            found: T = stop.value
+            return found
+
+
+class Comparison:
+    """Two policies; `changed` are the ids of the rows that just one of them has."""
+
+    def __init__(self, old: Index, new: Index, changed: Iterable[str]) -> None:
+        self.old = old
+        self.new = new
+        self.changed = set(changed)
+
+    def concerns(self, principal: Principal) -> bool:
+        """Whether other rules count for a client; if not, nothing flips for it."""
+        before, after = self.old.reach(principal).scopes, self.new.reach(principal).scopes
+        return before.keys() != after.keys() or any(
+            not self.changed.isdisjoint(index.scopes[scope].rows)
+            for index in (self.old, self.new)
+            for scope in before
+            if scope in index.scopes
+        )
+
+    def steps(
+        self, principal: Principal, most: int = 0
+    ) -> Generator[None, None, tuple[list[Flip], int]]:
+        """What flips for a client, the first `most` (0: all), and how many more there are."""
+        if not self.concerns(principal):
+            return [], 0
+        return (yield from _flips(self, principal, most))
 
 
 # Patterns of one client
@@ -98,18 +140,11 @@ class Pattern:
         return self.has_rest and len(self.levels) <= depth
 
 
-def _patterns(old: Index, new: Index, principal: Principal, changed: set[str]) -> list[Pattern]:
-    """All rules that count for the client; nothing, if both policies have the same."""
-    before, after = old.reach(principal).scopes, new.reach(principal).scopes
-    if before.keys() == after.keys() and not any(
-        row_id in changed
-        for index in (old, new)
-        for scope in before
-        if scope in index.scopes
-        for row_id in index.scopes[scope].rows
-    ):
-        return []
-    old_rows, new_rows = _rows(old, before), _rows(new, after)
+def _patterns(comparison: Comparison, principal: Principal) -> Generator[None, None, list[Pattern]]:
+    """All rules that count for the client."""
+    old, new = comparison.old, comparison.new
+    old_rows = _rows(old, old.reach(principal).scopes)
+    new_rows = _rows(new, new.reach(principal).scopes)
     grants = new.grants_of(principal)
     if grants is not None:
         if grants.problem:  # no rights at all, by any policy
@@ -117,10 +152,12 @@ def _patterns(old: Index, new: Index, principal: Principal, changed: set[str]) -
         for row in grants.rows:
             old_rows[row.id] = new_rows[row.id] = row
     found = []
-    for row in {**old_rows, **new_rows}.values():
+    for number, row in enumerate({**old_rows, **new_rows}.values()):
         levels = _levels(row, principal)
         if levels:
             found.append(Pattern(row, levels, row.id in old_rows, row.id in new_rows))
+        if number % PORTION == 0:
+            yield
     return found
 
 
@@ -162,7 +199,8 @@ class Classes:
 _SAME: Final = Classes(0, 0)
 
 
-def _walk(alive: list[Pattern], depth: int) -> Classes:
+def _walk(alive: list[Pattern], depth: int) -> Generator[None, None, Classes]:
+    yield
     if not any(pattern.has_changed for pattern in alive):
         return _SAME
     old, new = _decided(alive, depth, False), _decided(alive, depth, True)
@@ -180,10 +218,10 @@ def _walk(alive: list[Pattern], depth: int) -> Classes:
                 wild.append(pattern)
             else:
                 by_name.setdefault(name, []).append(pattern)
-    found.others = _walk(wild, depth + 1)
+    found.others = yield from _walk(wild, depth + 1)
     for name, patterns in by_name.items():
         hidden = depth == 0 and name.startswith("$")  # [MQTT-4.7.2-1]
-        found.names[name] = _walk(patterns if hidden else patterns + wild, depth + 1)
+        found.names[name] = yield from _walk(patterns if hidden else patterns + wild, depth + 1)
     return found
 
 
@@ -208,16 +246,19 @@ class Region:
     exceptions: tuple[tuple[str, ...], ...] = ()
 
 
-def _regions(classes: Classes, bits: int, gained: bool, depth: int) -> list[Region]:
+def _regions(
+    classes: Classes, bits: int, gained: bool, depth: int
+) -> Generator[None, None, list[Region]]:
     """The filters of all classes with some of these bits; those of different bits apart."""
+    yield
     here = (classes.gained if gained else classes.lost) & bits
     if classes.others is None:
         return [Region(here, ("#",))] if here else []
-    others = _regions(classes.others, bits, gained, depth + 1)
+    others = yield from _regions(classes.others, bits, gained, depth + 1)
     found: list[Region] = []
     unlike: list[str] = []
     for name, below in classes.names.items():
-        regions = _regions(below, bits, gained, depth + 1)
+        regions = yield from _regions(below, bits, gained, depth + 1)
         hidden = depth == 0 and name.startswith("$")
         if regions == others and not hidden:
             continue
@@ -241,19 +282,25 @@ def _below(name: str, region: Region) -> Region:
     return Region(region.bits, (name, *region.levels), exceptions)
 
 
-def _flips(old: Index, new: Index, principal: Principal, changed: set[str]) -> list[Flip]:
-    patterns = _patterns(old, new, principal, changed)
+def _flips(
+    comparison: Comparison, principal: Principal, most: int
+) -> Generator[None, None, tuple[list[Flip], int]]:
+    patterns = yield from _patterns(comparison, principal)
     if not patterns:
-        return []
-    classes = _walk(patterns, 0)
+        return [], 0
+    classes = yield from _walk(patterns, 0)
     causes = [pattern for pattern in patterns if pattern.has_changed]
     found: list[Flip] = []
+    more = 0
     for action, bits in rows.BITS_OF.items():
         if action == rows.CONNECT and principal.client_id not in ("", GENERAL_CLIENT):
-            found.extend(_connects(old, new, principal, causes))
+            found.extend(_connects(comparison.old, comparison.new, principal, causes))
             continue
         for gained in (True, False):
-            for region in _regions(classes, bits, gained, 0):
+            for region in (yield from _regions(classes, bits, gained, 0)):
+                if most and len(found) >= most:
+                    more += 1
+                    continue
                 topics = "/".join(region.levels)
                 exceptions = tuple("/".join(levels) for levels in region.exceptions)
                 because = _because(causes, region.bits, list(region.levels))
@@ -261,7 +308,8 @@ def _flips(old: Index, new: Index, principal: Principal, changed: set[str]) -> l
                 found.append(
                     _flip(principal, action, condition, gained, topics, exceptions, because)
                 )
-    return found
+                yield
+    return found, more
 
 
 def _connects(old: Index, new: Index, principal: Principal, causes: list[Pattern]) -> list[Flip]:

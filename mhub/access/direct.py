@@ -128,6 +128,7 @@ class OfflineHub:
             time.time,
             self.hub.flush,
             self.hub.events,
+            no_pause,
         )
 
     async def perform(self, name: str, arguments: dict[str, object]) -> object:
@@ -186,6 +187,13 @@ class OfflineRights:
 
     def principal(self, client_id: str) -> Principal:
         raise NotThere("no broker runs, so no client is known: name the user as well")
+
+    def sessions(self) -> dict[str, Session]:
+        return {}
+
+
+async def no_pause() -> None:
+    """Nobody else waits for this process."""
 
 
 class InlineSecrets:

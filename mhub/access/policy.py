@@ -16,7 +16,7 @@ begin with # are skipped.  No field needs quotes, as rows have none of the chara
 PyCasbin skips, without a word, a line whose first field it does not know; here that is an error.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -212,18 +212,27 @@ def read_csv(text: str, name: str) -> list[Row]:
     """The rows of a CSV file.  Raises PolicyError with all lines that are refused."""
     rows: list[Row] = []
     errors: list[RowError] = []
+    for each in csv_rows(text, name):
+        if isinstance(each, Row):
+            rows.append(each)
+        else:
+            errors.append(each)
+    if errors:
+        raise PolicyError(errors)
+    return rows
+
+
+def csv_rows(text: str, name: str) -> Iterator[Row | RowError]:
+    """Line by line: its row, or what is wrong with it."""
     # Neither splitlines() nor universal newlines, which know more line ends than PyCasbin does.
     for number, raw in enumerate(text.split("\n"), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue
         try:
-            rows.append(parse_row([field.strip() for field in line.split(",")], f"{name}:{number}"))
+            yield parse_row([field.strip() for field in line.split(",")], f"{name}:{number}")
         except RowError as error:
-            errors.append(error)
-    if errors:
-        raise PolicyError(errors)
-    return rows
+            yield error
 
 
 def write_csv(rows: Iterable[Row]) -> str:

@@ -66,7 +66,7 @@ def population(old: Policy, new: Policy) -> list[tuple[str, Principal]]:
             if subject.startswith("role:") and subject not in BUILT_IN
         }
     )
-    make = _Maker(all_rows.values())
+    make = Maker(all_rows.values())
     found: list[tuple[str, Principal]] = []
     for tenant in ["", *tenants]:
         where = f" in tenant {tenant}" if tenant else ""
@@ -77,17 +77,20 @@ def population(old: Policy, new: Policy) -> list[tuple[str, Principal]]:
     return found + _users(old, new, make)
 
 
-class _Maker:
+class Maker:
     """Clients whose facts are the placeholders themselves."""
 
-    def __init__(self, found: Iterable[Row]) -> None:
-        self._attributes = {
-            part.text: f"%{{{part.text}}}"
-            for row in found
-            for level in row.levels
-            for part in level.parts
-            if part.kind == rows.ATTRIBUTE
-        }
+    def __init__(self, found: Iterable[Row] = ()) -> None:
+        self._attributes: dict[str, str] = {}
+        for row in found:
+            self.know(row)
+
+    def know(self, row: Row) -> None:
+        """A row whose placeholders have to be filled."""
+        for level in row.levels:
+            for part in level.parts:
+                if part.kind == rows.ATTRIBUTE:
+                    self._attributes[part.text] = f"%{{{part.text}}}"
 
     def __call__(self, user: str, subjects: tuple[str, ...], tenant: str) -> Principal:
         principal = Principal("", "")
@@ -100,7 +103,7 @@ class _Maker:
         return principal
 
 
-def _users(old: Policy, new: Policy, make: _Maker) -> list[tuple[str, Principal]]:
+def _users(old: Policy, new: Policy, make: Maker) -> list[tuple[str, Principal]]:
     before, after = _rows_by_user(old), _rows_by_user(new)
     alike: dict[tuple[tuple[str, ...], str], list[str]] = {}
     found = []

@@ -48,6 +48,7 @@ class UserPage:
     users: tuple[UserSummary, ...]  # by name
     left: int  # how many more are wanted and come behind these
     revision: str
+    next: str = ""  # what the next page comes behind; "": there is none
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class RulePage:
     rules: tuple[RuleSummary, ...]  # by place
     left: int
     revision: str
+    next: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class BanPage:
     bans: tuple[BanSummary, ...]
     left: int
     revision: str
+    next: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ class TokenPage:
     tokens: tuple[TokenSummary, ...]  # by id
     left: int
     revision: str
+    next: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,6 +163,12 @@ class TokenMade:
 
 
 @dataclass(frozen=True)
+class SubjectLimits:
+    name: str
+    limits: Mapping[str, Value]
+
+
+@dataclass(frozen=True)
 class InForce:
     policy: str  # "registry", or the file that the rules are in; "": access control is off
 
@@ -170,6 +180,85 @@ class RulesChanged:
     removed: tuple[RuleSummary, ...]
     unchanged: int  # rows that were there already
     warnings: tuple[str, ...] = ()  # about rows that are added, and decide nothing
+
+
+@dataclass(frozen=True)
+class RightChange:
+    """Topics on which somebody's right to do something changes."""
+
+    action: str
+    topics: str  # a filter; of connect: of client ids; of admin actions: a resource
+    exceptions: tuple[str, ...]  # filters of what does not change
+    more_exceptions: int
+    condition: str  # as in a rule
+    example: str  # a topic of these
+    rules: tuple[str, ...]  # ids of the rules that are the cause
+
+
+@dataclass(frozen=True)
+class PeopleChange:
+    """What some clients gain and lose, all of them the same."""
+
+    who: tuple[str, ...]  # role:NAME, user:NAME, "anonymous clients", "users without roles"
+    more_who: int
+    users: int  # of the registry, that these are
+    gained: tuple[RightChange, ...]
+    lost: tuple[RightChange, ...]
+    more: int  # that are not shown
+
+
+@dataclass(frozen=True)
+class ClientLoses:
+    """A client of this node whose subscriptions would be withdrawn."""
+
+    client_id: str
+    user: str
+    filters: tuple[str, ...]
+    more: int
+
+
+@dataclass(frozen=True)
+class DryRun:
+    """What a change of rules would do; nothing was changed."""
+
+    revision: str  # of the registry that it was tried on
+    added: tuple[str, ...]  # rows, as in a CSV file
+    more_added: int
+    removed: tuple[str, ...]
+    more_removed: int
+    unchanged: int
+    people: tuple[PeopleChange, ...]  # to whom something happens
+    more_people: int
+    clients: tuple[ClientLoses, ...]
+    more_clients: int
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A change of rules that would allow what was denied."""
+
+    summary: str
+    add: tuple[tuple[str, ...], ...]  # rows
+    remove: tuple[str, ...]  # ids of rules
+    allows: bool  # whether it would, alone
+    dry_run: DryRun
+
+
+@dataclass(frozen=True)
+class Proposals:
+    allowed: bool  # it is allowed already
+    reason: str  # as explain says it
+    proposals: tuple[Proposal, ...]  # those that give the least first
+
+
+@dataclass(frozen=True)
+class PolicyText:
+    """All rules as a CSV file."""
+
+    text: str
+    rows: int
+    revision: str
 
 
 @dataclass(frozen=True)

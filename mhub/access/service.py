@@ -36,6 +36,7 @@ from mhub.core.hub import Hub
 from mhub.core.principal import Identity, Principal
 from mhub.core.quota import Quota
 from mhub.core.registry import Registry
+from mhub.core.session import Session
 from mhub.log import logger
 from mhub.operations.clients import session_of
 from mhub.wire import reasons
@@ -143,6 +144,9 @@ class AccessService:
     def principal(self, client_id: str) -> Principal:
         """Who a client is, connected or not.  Raises NotThere."""
         return session_of(self._hub, client_id).principal
+
+    def sessions(self) -> dict[str, Session]:
+        return self._hub.sessions
 
     def stop(self) -> None:
         if self._look is not None and self._look.active():

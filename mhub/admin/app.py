@@ -204,13 +204,13 @@ class AdminApp:
             self.streams -= 1
 
     def _other_method(self, answer: "Answer", method: str, methods: dict[str, Endpoint]) -> None:
-        known = sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])})
-        answer.headers["Allow"] = ", ".join(known)
+        known = _allowed(methods)
+        answer.headers["Allow"] = known
         if method != "OPTIONS":
-            answer.fail(405, f"this path knows {', '.join(known)}")
+            answer.fail(405, f"this path knows {known}")
             return
         if "Access-Control-Allow-Origin" in answer.headers:
-            answer.headers["Access-Control-Allow-Methods"] = ", ".join(known)
+            answer.headers["Access-Control-Allow-Methods"] = known
             answer.headers["Access-Control-Allow-Headers"] = (
                 "Authorization, Content-Type, If-Match, Last-Event-ID"
             )
@@ -223,11 +223,17 @@ class AdminApp:
         code = error.code if isinstance(error, HTTPException) and error.code else 500
         if code < 400:  # a redirect to another spelling of the path
             code = 404
-        set_headers(request, {})
+        text = "there is nothing at this path; /admin/v1/openapi.json lists all"
+        more = {}
+        if code == 405:
+            known = _allowed(self._paths.get(request.path.decode("ascii", "replace"), ()))
+            more["Allow"] = known
+            text = f"this path knows {known}"
+        set_headers(request, more)
         request.setResponseCode(code)
         request.setHeader("Content-Type", PROBLEM)
         self._note(code)
-        return encoded(code, "there is nothing at this path; /admin/v1/openapi.json lists all")
+        return encoded(code, text)
 
     def _note(self, status: int) -> None:
         self.requests[status] = self.requests.get(status, 0) + 1
@@ -288,6 +294,10 @@ class Answer:
             self.cancel()
         if not self.ended.called:
             self.ended.callback(None)
+
+
+def _allowed(methods: Iterable[str]) -> str:
+    return ", ".join(sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}))
 
 
 def set_headers(request: Any, more: dict[str, str]) -> None:

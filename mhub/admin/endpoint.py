@@ -25,7 +25,17 @@ import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import ModuleType, NoneType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeVar, get_args, get_type_hints
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Literal,
+    TypeVar,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -66,8 +76,9 @@ class Query:
     doc: str
     low: float | None = None
     high: float | None = None
-    choices: tuple[str, ...] = ()
+    choices: tuple[str, ...] = ()  # of a text, or of each text of a list
     longest: int = LONGEST_TEXT
+    shortest: int = 0
 
 
 @dataclass(frozen=True)
@@ -235,7 +246,11 @@ def _declaration(function: Callable[..., Any]) -> dict[str, Any]:
         "summary": summary.rstrip("."),
         "description": description.strip(),
         "query": msgspec.defstruct(name + "Query", query, kw_only=True),
-        "body": msgspec.defstruct(name + "Body", body, kw_only=True) if body else None,
+        "body": (
+            msgspec.defstruct(name + "Body", body, kw_only=True, forbid_unknown_fields=True)
+            if body
+            else None
+        ),
         "raw": raw,
         "result": NoneType if inspect.isasyncgenfunction(function) else result,
     }
@@ -248,9 +263,12 @@ def _constrained(kind: Any, note: Query, default: object) -> Any:
         choices = note.choices
         if isinstance(default, str) and default not in choices:
             choices = (default, *choices)
-        kind = Literal[choices]
+        one: Any = Literal[choices]
+        kind = list[one] if get_origin(kind) is list else one
     elif kind is str:
         meta["max_length"] = note.longest
+        if note.shortest:
+            meta["min_length"] = note.shortest
     elif kind in (int, float):
         if note.low is not None:
             meta["ge"] = note.low
@@ -325,6 +343,8 @@ def _read(
 
 def _text(kind: Any, error: msgspec.ValidationError) -> str:
     found = _plain(kind)
+    if isinstance(found, msgspec.inspect.ListType):
+        found = found.item_type
     if isinstance(found, msgspec.inspect.LiteralType):
         words = [str(value) for value in sorted(found.values, key=str) if value != ""]
         return "expected one of " + ", ".join(words)

@@ -47,6 +47,7 @@ TITLES: Final = {
     411: "The length is missing",
     412: "Changed meanwhile",
     413: "The body is too long",
+    414: "The head is too long",
     415: "The body is of another type",
     428: "Something is missing",
     429: "Too many requests",

@@ -244,10 +244,6 @@ class ClusterService(Service):
 
     # Questions
 
-    @property
-    def node_name(self) -> str:
-        return self.node.name
-
     def nodes(self) -> dict[str, str]:
         return {member.name: member.state for member in self.node.members.values()}
 
@@ -261,8 +257,8 @@ class ClusterService(Service):
         asked: list[Asked] = []
 
         def cancel(found: "Deferred[Reply]") -> None:
-            for each in asked:
-                queries.give_up(each, "it is not wanted any more")
+            while asked:
+                queries.cancel(asked.pop())
 
         found: Deferred[Reply] = Deferred(cancel)
 
@@ -417,6 +413,7 @@ def _describe(node: Node, member: Member, now: float) -> dict[str, object]:
         if member.link is None
         else None,
         "revision": member.revision,
+        "takeover": node.can_be_replaced(member),
         "note": note,
     }
 

@@ -6,6 +6,7 @@ limits            the same for `[limits]`, whose values `mhub.core` reads
 auth              the same for `[[auth]]`, whose types are plugins, and `[passwords]`
 cluster           the same for `[cluster]`
 guard             the same for `[guard]`
+presence          the same for `[presence]`
 listeners         checks of `[[listeners]]` that need more than one key
 cluster_checks    such checks of `[cluster]`
 auth_checks       such checks of `[[auth]]`; who may come in without proving who they are

@@ -14,6 +14,7 @@ from mhub.config.auth_checks import check_sources, settle_anonymous
 from mhub.config.cluster import ClusterSettings
 from mhub.config.cluster_checks import check_cluster
 from mhub.config.guard import GuardSettings
+from mhub.config.influx import InfluxSettings, check_influx
 from mhub.config.kinds import Place
 from mhub.config.limits import LIMIT_KEYS, BrokerLimits
 from mhub.config.lines import line_numbers
@@ -85,6 +86,11 @@ TOP: Final[dict[str, Key[Any]]] = {
         "The admin API, the dashboard and MQTT over HTTP; see `admin-api.md`. Without this table,"
         " there is none.",
     ),
+    "influx": Key(
+        Record(InfluxSettings),
+        "An InfluxDB that the numbers are sent to; see `monitoring.md`. Without this table, there"
+        " is none.",
+    ),
     "control": Key(
         Table(keys_of(ControlSettings)),
         "A Unix socket for `mhub ctl status`, `mhub ctl cluster` and other tools on this machine.",
@@ -154,6 +160,8 @@ def _build(found: dict[str, Any], place: Place, file: str) -> Settings:
         check_policy(settings.access, place.at("access").at("policy"))
     if settings.admin is not None:
         check_admin(settings.admin, listeners, place.at("admin"))
+    if settings.influx is not None:
+        check_influx(settings.influx, place.at("influx"))
     _check_control(control, listeners, place.at("control"))
     _check_client_ids(settings, place)
     _warn(settings, place)

@@ -34,6 +34,7 @@ from mhub.core.limits import Limits
 
 if TYPE_CHECKING:
     from mhub.config.admin import AdminSettings
+    from mhub.config.influx import InfluxSettings
 
 TRANSPORTS = ("tcp", "tls", "ws", "wss", "unix")
 INTERNET = ("tcp", "tls", "ws", "wss")
@@ -458,6 +459,7 @@ class Settings:
     control: ControlSettings = field(default_factory=ControlSettings)
     access: AccessSettings | None = None
     admin: "AdminSettings | None" = None
+    influx: "InfluxSettings | None" = None
     warnings: tuple[str, ...] = ()  # what is allowed but probably not meant
     lines: Mapping[str, int] = field(default_factory=dict, compare=False, repr=False)
     """Where in the file each key stands that is there, as `listeners[0].port`."""

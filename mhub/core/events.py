@@ -44,6 +44,8 @@ STORE_FAILED: Final = "store_failed"  # at the first failure, each other reason,
 STORE_RECOVERED: Final = "store_recovered"
 SOURCE_FAILED: Final = "source_failed"  # an authenticator cannot tell; `cause`: its name
 SOURCE_RECOVERED: Final = "source_recovered"
+PUSH_FAILED: Final = "push_failed"  # the numbers could not be sent to a server; `cause`: its name
+PUSH_RECOVERED: Final = "push_recovered"
 ADMIN: Final = "admin"  # somebody administers the broker: `by`, `cause`: what, `why`, `outcome`
 
 KINDS: Final = (
@@ -68,6 +70,8 @@ KINDS: Final = (
     STORE_RECOVERED,
     SOURCE_FAILED,
     SOURCE_RECOVERED,
+    PUSH_FAILED,
+    PUSH_RECOVERED,
     ADMIN,
 )
 
@@ -586,5 +590,17 @@ class Events:
 
     def source_recovered(self, name: str) -> None:
         event = Event(SOURCE_RECOVERED)
+        event.cause = name
+        self.emit(event)
+
+    def push_failed(self, name: str, text: str) -> None:
+        """A server does not take the broker's numbers; told once, until it does."""
+        event = Event(PUSH_FAILED)
+        event.cause = name
+        event.text = text
+        self.emit(event)
+
+    def push_recovered(self, name: str) -> None:
+        event = Event(PUSH_RECOVERED)
         event.cause = name
         self.emit(event)

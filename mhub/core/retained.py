@@ -72,7 +72,7 @@ class Retained(ReplicatedMap):
             old.slot = NOWHERE
             self.slots.replace(message.slot, message)
         else:
-            message.slot = self.slots.add(message)
+            message.slot = self.slots.add(message, message.topic)
             if message.slot == len(self.kept_at):
                 self.kept_at.append(now)
         self.kept_at[message.slot] = now

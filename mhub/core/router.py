@@ -14,7 +14,7 @@ from mhub.core.filters import Filters, Leaf
 from mhub.core.shared import Group, RemoteNode
 from mhub.core.slots import NOWHERE, Slots
 from mhub.core.stats import Stats
-from mhub.core.traffic import UNCOUNTED, Topics
+from mhub.core.topic_traffic import UNCOUNTED, Topics
 from mhub.core.tree import TopicTree
 from mhub.wire.primitives import text_of
 from mhub.wire.publish import topic_field
@@ -70,6 +70,7 @@ class Router:
         self.looks = 0  # how many nodes of it may be looked at before it is not worth having
         self.topics = Topics(cache_size, now)
         self.slots: Slots[Subscription] = Slots()  # of all sessions, for who walks through them
+        self.owners: list[str] = []  # the client ids, for each slot
         self.subscriptions = 0
         self.shared_subscriptions = 0
         self.table: Table | None = None  # where it is written what is subscribed here
@@ -235,7 +236,11 @@ class Router:
         if old is subscription:
             return
         if old is None or old.slot == NOWHERE:
-            subscription.slot = self.slots.add(subscription)
+            slot = self.slots.add(subscription, subscription.topic_filter)
+            subscription.slot = slot
+            if slot == len(self.owners):
+                self.owners.append("")
+            self.owners[slot] = subscription.session.client_id
         else:
             subscription.slot = old.slot
             old.slot = NOWHERE

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from mhub.core.scan import SEPARATOR, TopicMatch
 from mhub.core.slots import NOWHERE
-from mhub.wire.topics import reserved
+from mhub.wire.topics import SYS, reserved
 
 if TYPE_CHECKING:
     from mhub.core.delivery import Subscription
@@ -81,56 +81,60 @@ class LevelScan:
     """The next level of the topics below a prefix, which is empty or ends with a slash."""
 
     def __init__(self, hub: "Hub", prefix: str, limit: int, with_topics: bool) -> None:
-        # Retained messages come second: a walk goes through both.
-        self._topics = hub.router.topics.slots.items
-        self._retained = hub.retained.slots.items
+        # First topics that are counted, if these are wanted, then retained messages.
+        self._counted = hub.router.topics.slots.items
+        self._topics = hub.router.topics.slots.names if with_topics else hub.retained.slots.names
+        self._retained = hub.retained.slots.names
         self._with_topics = with_topics
         self._index = 0
-        self._now = hub.now
         self._prefix = prefix
-        self._length = 0  # of the prefix with the level that _level() has found
+        self._found_topic = False  # whether the level that _level() has found is a topic itself
         self.tallies = Tallies(limit)
-        self.with_reserved = prefix.startswith("$SYS/")
+        self.with_reserved = prefix.startswith(SYS)
 
     def step(self, most: int) -> bool:
+        start = self._index
+        end = min(start + most, len(self._topics))
+        self._index = end
         if self._with_topics:
-            self._step_topics(most)
+            self._step_topics(start, end)
         else:
-            self._step_retained(most)
-        if self._with_topics and self._index >= len(self._topics):
-            self._with_topics = False
-            self._index = 0
+            self._step_retained(start, end)
+        if end < len(self._topics):
             return True
-        return self._with_topics or self._index < len(self._retained)
+        if not self._with_topics:
+            return False
+        self._with_topics = False
+        self._topics = self._retained
+        self._index = 0
+        return True
 
-    def _step_topics(self, most: int) -> None:
-        end = min(self._index + most, len(self._topics))
-        for index in range(self._index, end):
-            each = self._topics[index]
-            if each is None or not each.messages:
+    def _step_topics(self, start: int, end: int) -> None:
+        for index, topic in enumerate(self._topics[start:end]):
+            tally = self._level(topic)
+            if tally is None:
                 continue
-            tally = self._level(each.topic)
-            if tally is not None:
+            each = self._counted[start + index]
+            if each is not None and each.messages:
                 tally.count += 1
                 tally.messages_per_s += each.messages_per_s
                 tally.bytes_per_s += each.bytes_per_s
-        self._index = end
+                if self._found_topic:
+                    tally.is_topic = True
 
-    def _step_retained(self, most: int) -> None:
-        end = min(self._index + most, len(self._retained))
-        for index in range(self._index, end):
-            each = self._retained[index]
-            if each is None or (each.expires_at and each.expires_at <= self._now):
-                continue
-            tally = self._level(each.topic)
+    def _step_retained(self, start: int, end: int) -> None:
+        for topic in self._topics[start:end]:
+            tally = self._level(topic)
             if tally is not None:
                 tally.retained += 1
-                if len(each.topic) == self._length:
+                if self._found_topic:
+                    tally.is_topic = True
                     tally.is_retained = True
-        self._index = end
 
     def _level(self, topic: str) -> Tally | None:
         prefix = self._prefix
+        if not topic:
+            return None
         if prefix:
             if not topic.startswith(prefix):
                 return None
@@ -138,14 +142,8 @@ class LevelScan:
             return None
         start = len(prefix)
         end = topic.find("/", start)
-        is_topic = end < 0
-        if is_topic:
-            end = len(topic)
-        self._length = end
-        tally = self.tallies.get(topic[start:end])
-        if tally is not None and is_topic:
-            tally.is_topic = True
-        return tally
+        self._found_topic = end < 0
+        return self.tallies.get(topic[start:] if end < 0 else topic[start:end])
 
 
 class GroupScan:
@@ -157,10 +155,10 @@ class GroupScan:
         self.tallies = Tallies(limit)
 
     def step(self, most: int) -> bool:
-        items = self._items
-        end = min(self._index + most, len(items))
-        for index in range(self._index, end):
-            each = items[index]
+        start = self._index
+        end = min(start + most, len(self._items))
+        self._index = end
+        for each in self._items[start:end]:
             if each is None or not each.share or each.session.hub_slot == NOWHERE:
                 continue
             tally = self.tallies.get(each.share + SEPARATOR + each.topic_filter)
@@ -168,8 +166,7 @@ class GroupScan:
                 tally.count += 1
                 if each.session.is_connected():
                     tally.live += 1
-        self._index = end
-        return end < len(items)
+        return end < len(self._items)
 
 
 class ReceiverScan:
@@ -177,22 +174,20 @@ class ReceiverScan:
 
     def __init__(self, hub: "Hub", topic: str, limit: int) -> None:
         self._items = hub.router.slots.items
+        self._filters = hub.router.slots.names
         self._index = 0
         self._topic = TopicMatch(topic)
         self.tallies = Tallies(limit)
-        self.groups: dict[str, Subscription] = {}  # one member of each that matches
 
     def step(self, most: int) -> bool:
-        items = self._items
-        end = min(self._index + most, len(items))
-        for index in range(self._index, end):
-            each = items[index]
-            if each is None or each.session.hub_slot == NOWHERE:
+        start = self._index
+        end = min(start + most, len(self._items))
+        self._index = end
+        for index, topic_filter in enumerate(self._filters[start:end]):
+            if not topic_filter or not self._topic.fits(topic_filter):
                 continue
-            if not self._topic.fits(each.topic_filter):
-                continue
-            if each.share:
-                self.groups[each.share + SEPARATOR + each.topic_filter] = each
+            each = self._items[start + index]
+            if each is None or each.share or each.session.hub_slot == NOWHERE:
                 continue
             tally = self.tallies.get(each.session.client_id)
             if tally is not None:
@@ -200,5 +195,4 @@ class ReceiverScan:
                 if tally.subscriptions is None:
                     tally.subscriptions = []
                 tally.subscriptions.append(each)
-        self._index = end
-        return end < len(items)
+        return end < len(self._items)

@@ -72,6 +72,8 @@ class EventLog:
             events.STORE_RECOVERED: (LogLevel.info, _store_recovered),
             events.SOURCE_FAILED: (LogLevel.error, _source_failed),
             events.SOURCE_RECOVERED: (LogLevel.info, _source_recovered),
+            events.PUSH_FAILED: (LogLevel.error, _push_failed),
+            events.PUSH_RECOVERED: (LogLevel.info, _push_recovered),
             events.ADMIN: (LogLevel.info, _admin),
         }
 
@@ -284,6 +286,14 @@ def _source_failed(event: Event) -> str:
 
 def _source_recovered(event: Event) -> str:
     return f"the authenticator {event.cause} works again"
+
+
+def _push_failed(event: Event) -> str:
+    return f"the numbers cannot be sent to {event.cause}: {_brief(event.text)}"
+
+
+def _push_recovered(event: Event) -> str:
+    return f"the numbers are sent to {event.cause} again"
 
 
 def _admin(event: Event) -> str:

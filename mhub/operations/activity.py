@@ -57,13 +57,15 @@ class EventEntry:
     reason: int  # an MQTT reason code
     text: str
     cause: str
-    by: str
+    by: str  # who ended a connection, or administers the broker
     topic: str
     rule: str
     node: str
     count: int
     is_first: bool  # False: more of a burst that was told of before
     duration_s: float
+    why: str  # what an administrator gave as the reason
+    outcome: str  # of what an administrator wanted: "done", "refused" or "failed"
 
 
 @dataclass(frozen=True)
@@ -202,13 +204,15 @@ def _entry(event: Event, seq: int, time: float) -> EventEntry:
         event.reason,
         _cut(event.text),
         event.cause,
-        event.by,
+        _cut(event.by),
         _cut(event.topic),
         _cut(event.rule),
         event.node,
         event.count,
         event.is_first,
         round(event.duration_s, 3),
+        _cut(event.why),
+        event.outcome,
     )
 
 

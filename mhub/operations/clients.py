@@ -103,6 +103,7 @@ async def page(
     await walk(scan, slices)
     found: dict[str, ClientSummary] = {}
     first = scan.selection.first()
+    await slices.pause_if_due()
     last: cursors.Place | None = None
     room = MOST_TEXT
     for index, (value, client_id) in enumerate(first):

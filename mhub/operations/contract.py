@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from mhub.core.limits import Limits
 from mhub.core.records import Batch
 
 Say = Callable[[str], None]
@@ -197,6 +198,7 @@ class ClientPage:
     left: int  # how many more are wanted and come behind these
     sessions: int  # all there are, wanted or not
     next: str = ""  # the cursor of the next page; "": there is none
+    missing: tuple[str, ...] = ()  # nodes that are not in it: they did not answer in time
 
 
 @dataclass(frozen=True)
@@ -228,6 +230,7 @@ class SubscriptionPage:
     left: int
     total: int  # all there are, wanted or not
     next: str = ""
+    missing: tuple[str, ...] = ()  # nodes that are not in it: they did not answer in time
 
 
 @dataclass(frozen=True)
@@ -254,6 +257,7 @@ class GroupSummary:
 class GroupPage:
     groups: tuple[GroupSummary, ...]  # by name and filter
     next: str = ""
+    missing: tuple[str, ...] = ()  # nodes that are not in it: they did not answer in time
 
 
 @dataclass(frozen=True)
@@ -277,6 +281,7 @@ class RoutePage:
     groups: tuple[GroupSummary, ...]  # the first of them
     nodes: tuple[str, ...]  # others that have subscribers
     next: str = ""
+    missing: tuple[str, ...] = ()  # nodes that are not in it: they did not answer in time
 
 
 @dataclass(frozen=True)
@@ -284,12 +289,14 @@ class Subscribed:
     client_id: str
     name: str  # as the client would write it
     qos: int  # that it was given
+    node: str = ""  # that has the session; "": this one
 
 
 @dataclass(frozen=True)
 class Unsubscribed:
     client_id: str
     name: str
+    node: str = ""  # that has the session; "": this one
 
 
 @dataclass(frozen=True)
@@ -311,6 +318,7 @@ class TopicTop:
     topics: tuple[TopicSummary, ...]  # the first is the one with the most
     counted: int  # topics that are counted
     room: int  # for so many
+    missing: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -332,6 +340,7 @@ class TopicLevels:
     prefix: str
     levels: tuple[TopicLevel, ...]  # by name
     next: str = ""
+    missing: tuple[str, ...] = ()  # nodes that are not in it: they did not answer in time
 
 
 @dataclass(frozen=True)
@@ -429,29 +438,7 @@ class Kicked:
     client_id: str
     was_connected: bool
     session_deleted: bool
-
-
-@dataclass(frozen=True)
-class Presence:
-    """Whether a client is there, since when and from where; each client of a cluster once."""
-
-    client_id: str
-    state: str  # "connected", "offline"
-    node: str  # that has the session; "": there is no cluster
-    node_state: str  # "up"; "down": it cannot be reached, and this is what was known of it last
-    user: str | None  # proved; "": it is anonymous; None: nothing is known of it
-    address: str | None  # of an offline one: where it was last
-    listener: str | None  # the same
-    version: str | None  # of MQTT, while it is connected
-    since: float | None  # it has connected, or its last connection has ended; None: not known
-
-
-@dataclass(frozen=True)
-class Held:
-    """A client as the node that has its session tells it to others."""
-
-    value: int  # in the table of the node, by which it is seen whether this is still so
-    presence: Presence
+    node: str = ""  # that has the session; "": this one
 
 
 @dataclass(frozen=True)
@@ -471,10 +458,6 @@ class Cluster(Protocol):
     """What a node can do about its cluster."""
 
     is_ready: bool  # it has joined
-
-    @property
-    def node_name(self) -> str:
-        """Of this node."""
 
     def nodes(self) -> Mapping[str, str]:
         """All others that are known, and their states."""
@@ -512,6 +495,9 @@ class Surroundings(Protocol):
     def authenticators(self) -> list[AuthenticatorStatus]: ...
 
     def pushes(self) -> list[PushStatus]: ...
+
+    def limits(self) -> tuple[Limits, Mapping[str, Limits]]:
+        """Those of `[limits]`, and of each listener by its name."""
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         """What the store has, of one moment, as Store.pages(); None: there is no store."""

@@ -11,7 +11,7 @@ it.
 """
 
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
 from mhub.operations.contract import OperationError
@@ -25,7 +25,9 @@ LOOK: Final = 50
 
 Key = tuple[float, str]
 
-Fetch = Callable[[str, int], Awaitable[Any]]
+Asking = Coroutine[Any, Any, Any]
+
+Fetch = Callable[[str, int], Asking]
 """The page of a node behind a cursor, with so many items; it is asked for at once.
 
 Raises OperationError, when it is awaited."""
@@ -57,8 +59,10 @@ class Source:
         items_of: Callable[[Any], tuple[Any, ...]],
         key_of: Callable[[Any], Key],
         cursor: str,
+        is_here: bool,
     ) -> None:
         self.node = node
+        self._is_here = is_here
         self.page: Any = None  # the last one
         self.failed = False
         self._fetch = fetch
@@ -66,7 +70,7 @@ class Source:
         self._key_of = key_of
         self._cursor = cursor
         self._items: deque[Any] = deque()
-        self._waiting: Awaitable[Any] | None = None
+        self._waiting: Asking | None = None
         self._has_more = True
 
     def begin(self, limit: int) -> None:
@@ -82,6 +86,8 @@ class Source:
         try:
             self.page = await waiting
         except OperationError:
+            if self._is_here:
+                raise  # what is asked for makes no sense
             self.failed = True
             self._has_more = False
             return
@@ -89,11 +95,13 @@ class Source:
         self._cursor = self.page.next
         self._has_more = bool(self._cursor)
 
+    def close(self) -> None:
+        """Nobody waits for it any more."""
+        if self._waiting is not None:
+            self._waiting.close()
+
     def has_item(self) -> bool:
         return bool(self._items)
-
-    def is_over(self) -> bool:
-        return not self._items and not self._has_more
 
     def key(self) -> Key:
         return self._key_of(self._items[0])
@@ -116,6 +124,14 @@ class Merged:
 
 
 async def merge(sources: list[Source], order: Order, limit: int, slices: Slices) -> Merged:
+    try:
+        return await _merge(sources, order, limit, slices)
+    finally:
+        for source in sources:
+            source.close()
+
+
+async def _merge(sources: list[Source], order: Order, limit: int, slices: Slices) -> Merged:
     merged = Merged()
     while True:
         missing = max(limit - len(merged.items), 1)

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from typing import Final, cast
 
+import msgspec
 from twisted.internet.defer import Deferred
 
 from mhub import __version__, build
@@ -16,10 +17,11 @@ from mhub.core.promises import Promise
 from mhub.core.records import Batch
 from mhub.core.scan import CLIENT_SORTS
 from mhub.core.session import Session
-from mhub.operations import clients, cursors, places, retained, subscriptions, topics
+from mhub.operations import clients, cursors, loss, places, retained, subscriptions, topics
 from mhub.operations.activity import MOST as MOST_EVENTS
 from mhub.operations.activity import DenialList, EventFilter, EventPage
 from mhub.operations.clients import Moment, Wanted
+from mhub.operations.cluster_results import ClusterState, Held, HeldPage, NodeReport, PresencePage
 from mhub.operations.contract import (
     BadArgument,
     ClientDetail,
@@ -28,7 +30,6 @@ from mhub.operations.contract import (
     ClusterSummary,
     ConnectionNumbers,
     GroupPage,
-    Held,
     Kicked,
     MessageNumbers,
     NotThere,
@@ -53,6 +54,7 @@ from mhub.operations.contract import (
 )
 from mhub.operations.cursors import MOST
 from mhub.operations.history import History
+from mhub.operations.limits import LimitsInForce, limits_in_force
 from mhub.operations.live import LiveWatch
 from mhub.operations.monitor import Monitor
 from mhub.operations.numbers import Numbers
@@ -131,6 +133,10 @@ class Operations(SteeringOperations):
         self._pause = pause
         self._offset_s = time.time() - clock()  # of the time of day
         self._build = build.kind()
+        # Not at the head: what all nodes can be asked is a table of the methods below.
+        from mhub.operations.everywhere import Everywhere
+
+        self.everywhere = Everywhere(self, hub, surroundings, self._slices)
         self.monitor = Monitor(hub, surroundings, clock, unix_time, pause)
 
     # The broker
@@ -180,6 +186,9 @@ class Operations(SteeringOperations):
             cluster=self._cluster_summary(),
             access=self.access.status() if self.access is not None else None,
         )
+
+    async def limits(self) -> LimitsInForce:
+        return await limits_in_force(self._hub, *self._around.limits(), self.access)
 
     def _messages(self) -> MessageNumbers:
         stats = self._hub.stats
@@ -366,9 +375,23 @@ class Operations(SteeringOperations):
 
     def held(self, client_ids: list[str]) -> list[Held]:
         """Of these clients, those whose sessions are here: what other nodes are told of them."""
-        offset_s = time.time() - self._clock()
+        offset_s = self._moment().offset_s
         found = [places.held(self._hub, client_id, offset_s) for client_id in client_ids]
         return [each for each in found if each is not None]
+
+    async def held_page(
+        self, match: str = "", state: str = "", limit: int = MOST, cursor: str = ""
+    ) -> HeldPage:
+        """The same of all clients that fit, by client id."""
+        page = await self.clients(match=match, state=state, limit=limit, cursor=cursor)
+        return HeldPage(tuple(self.held([each.client_id for each in page.clients])), page.next)
+
+    async def presence(
+        self, match: str = "", state: str = "", limit: int = MOST, cursor: str = ""
+    ) -> PresencePage:
+        """Who is connected here, and who has a session; of the cluster, ask `everywhere`."""
+        page = await self.held_page(match, state, limit, cursor)
+        return PresencePage(tuple(each.presence for each in page.clients), page.next)
 
     def _moment(self) -> Moment:
         """Of the clocks; a small drift between them does not move what lists are sorted by."""
@@ -513,6 +536,16 @@ class Operations(SteeringOperations):
 
     def cluster_status(self) -> Mapping[str, object]:
         return self._cluster().status()
+
+    async def cluster_report(self) -> NodeReport:
+        """This node, for who asks about all of them."""
+        state = msgspec.convert(self.cluster_status(), ClusterState)
+        return NodeReport(state, await loss.holdings(self._hub, self._around, self._slices()))
+
+    def cluster_forget_here(self, node: str) -> int | None:
+        """How many messages were kept for it; None: it was not known.  Raises OperationError."""
+        result = self._cluster().forget(node)
+        return None if result is None else cast(int, result["messages"])
 
     async def cluster_leave(self, say: Say) -> Mapping[str, object]:
         self._cluster()

@@ -12,7 +12,7 @@ from mhub.core.limits import NEVER
 from mhub.core.peer import Peer
 from mhub.core.session import Session
 from mhub.core.table import CLIENT
-from mhub.operations.contract import Held, Presence
+from mhub.operations.cluster_results import Held, Presence
 from mhub.wire.packets import VERSION_NAMES
 
 
@@ -52,12 +52,6 @@ def place_of(hub: Hub, client_id: str) -> Place | None:
             if theirs and (theirs >> 1, peer.name) > (value >> 1, name):
                 found, value, name = Place(peer, theirs), theirs, peer.name
     return found
-
-
-def node_name(hub: Hub, place: Place) -> str:
-    if place.peer is not None:
-        return place.peer.name
-    return hub.peers.node if hub.peers is not None else ""
 
 
 def own_presence(hub: Hub, session: Session, clock_offset_s: float) -> Presence:

@@ -58,7 +58,17 @@ METHODS: Final[tuple[Callable[..., Any], ...]] = (
     Operations.clients,
     Operations.client,
     Operations.kick,
+    Operations.client_subscribe,
+    Operations.client_unsubscribe,
     Operations.held,
+    Operations.held_page,
+    Operations.subscriptions,
+    Operations.groups,
+    Operations.routes,
+    Operations.topics_top,
+    Operations.topics_tree,
+    Operations.cluster_report,
+    Operations.cluster_forget_here,
 )
 
 QUESTIONS: Final = {method.__name__: Question(method) for method in METHODS}

@@ -60,6 +60,7 @@ async def page(
     await walk(scan, slices)
     found: list[RetainedSummary] = []
     topics = [topic for _, topic in scan.selection.first()]
+    await slices.pause_if_due()
     last = ""
     room = MOST_TEXT
     for index, topic in enumerate(topics):

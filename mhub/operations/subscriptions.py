@@ -81,6 +81,7 @@ async def page(
     await walk(scan, slices)
     found: list[SubscriptionEntry] = []
     names = [name for _, name in scan.selection.first()]
+    await slices.pause_if_due()
     last = ""
     room = MOST_TEXT
     for index, name in enumerate(names):
@@ -142,6 +143,7 @@ async def groups(hub: Hub, cursor: str, limit: int, slices: Slices, node: str) -
     await walk(scan, slices)
     found: list[GroupSummary] = []
     first = scan.tallies.first()
+    await slices.pause_if_due()
     for name, tally in first:
         share, topic_filter = name.split(SEPARATOR)
         leaf = hub.router.filters.leaf(topic_filter)
@@ -181,6 +183,7 @@ async def routes(
     await walk(scan, slices)
     found: list[RouteTarget] = []
     first = scan.tallies.first()
+    await slices.pause_if_due()
     for index, (client_id, tally) in enumerate(first):
         if client_id in hub.sessions:
             found.append(_target(hub, topic, client_id, tally, node))

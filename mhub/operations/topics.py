@@ -36,7 +36,9 @@ async def top(
     await walk(scan, slices)
     topics = hub.router.topics
     found: list[TopicSummary] = []
-    for index, (_, topic) in enumerate(scan.selection.first()):
+    first = scan.selection.first()
+    await slices.pause_if_due()
+    for index, (_, topic) in enumerate(first):
         each = topics.known.get(topic.encode("utf-8"))
         if each is not None:
             found.append(

@@ -20,6 +20,10 @@ from twisted.web.http import HTTPChannel
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
+MAX_HEAD: Final = 1 << 18
+"""Bytes of a request's line and headers: a client id may have 65,535, each of which takes three in
+a query."""
+
 CLOSE_S: Final = 1.0
 """How long a client may take for what is left to say when the broker stops."""
 
@@ -110,6 +114,8 @@ class BoundedSite(Site):
 
 
 class BoundedChannel(HTTPChannel):
+    MAX_LENGTH = MAX_HEAD
+    totalHeadersSize = MAX_HEAD
     site: BoundedSite
     transport: Any
 
@@ -144,6 +150,9 @@ class BoundedChannel(HTTPChannel):
         if self._deadline is not None and self._deadline.active():
             self._deadline.cancel()
         self._deadline = None
+
+    def lineLengthExceeded(self, line: bytes) -> None:
+        self.refuse(414, f"the head of a request may have {MAX_HEAD} bytes")
 
     def allHeadersReceived(self) -> None:
         # Before any of it comes: it is held in memory.

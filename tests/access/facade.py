@@ -12,6 +12,7 @@ from mhub.access.index import Index
 from mhub.core.events import ADMIN, Event, Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.principal import Principal
+from mhub.core.session import Session
 from mhub.operations.contract import NotThere
 
 
@@ -41,11 +42,19 @@ class PlainRights:
         self.policy = "registry"
         self.problem = ""
         self.clients: dict[str, Principal] = {}
+        self.open: dict[str, Session] = {}
 
     def principal(self, client_id: str) -> Principal:
         if client_id not in self.clients:
             raise NotThere("there is no such client")
         return self.clients[client_id]
+
+    def sessions(self) -> dict[str, Session]:
+        return self.open
+
+
+async def no_pause() -> None:
+    pass
 
 
 class Told:
@@ -83,6 +92,7 @@ class AccessCase(SynchronousTestCase):
             lambda: self.now,
             self.hub.flush,
             self.hub.events,
+            no_pause,
         )
 
     def do(self, call: Awaitable[Any]) -> Any:

@@ -76,6 +76,8 @@ class AdminCase(SynchronousTestCase):
             self.clock.seconds,
             self.wall,
             self.hub.flush,
+            self.hub.events,
+            Pauses(),
         )
         self.operations = Operations(
             self.hub, Around(self.hub), self.clock.seconds, Pauses(), self.access

@@ -70,6 +70,32 @@ class Case(TestCase):
         self.give(success(identity))
 
 
+class Proved(Case):
+    """Whoever makes a connection in this process may have proved who it is."""
+
+    def connect(self, user: str) -> Client:
+        client = self.world.open(5)
+        client.connection.principal.user = user
+        client.connection.principal.roles = ("operator",)
+        client.send(p.connect("c", 5, username="mallory", password=b"wrong"))
+        return client
+
+    def test_nobody_is_asked(self) -> None:
+        client = self.connect("alice")
+        self.assertEqual(client.next("CONNACK").reason, 0)
+        principal = client.session.principal
+        self.assertEqual((principal.user, principal.roles), ("alice", ("operator",)))
+        self.assertEqual(self.slow.claims, [])
+
+    def test_all_else_is_asked_as_ever(self) -> None:
+        self.world.hub.is_deleted = lambda principal: principal.user == "alice"
+        self.assertEqual(self.connect("alice").next("CONNACK").reason, reasons.NOT_AUTHORIZED)
+
+    def test_a_user_that_is_only_claimed_is_not_proved(self) -> None:
+        self.assertEqual(self.connect("").take(), [])
+        self.assertEqual(len(self.slow.claims), 1)
+
+
 class Connects(Case):
     def test_the_answer_may_come_later(self) -> None:
         for version in (3, 4, 5):

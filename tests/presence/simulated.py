@@ -6,7 +6,7 @@ import msgspec
 
 from mhub.cluster.queries import NO_ANSWER, NOT_ASKED, Outcome, Replying
 from mhub.operations import places
-from mhub.operations.contract import Held
+from mhub.operations.cluster_results import Held
 from mhub.presence.publisher import Fetched, Publisher
 from tests.cluster.simulation import SimNode, Simulation
 from tests.core.disk import EPOCH

@@ -26,6 +26,9 @@ RING_BYTES: Final = 256 * 1024
 ALL_BYTES: Final = 32 * 1024 * 1024
 """What all streams of a node can; beyond, the one that was not used for the longest time cannot."""
 
+RING_COST: Final = 1_000
+"""What a ring takes without its events."""
+
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 
 
@@ -53,7 +56,9 @@ class Entry:
 
 
 class Ring:
-    def __init__(self) -> None:
+    def __init__(self, user: str = "", rings: "Rings | None" = None) -> None:
+        self.user = user
+        self.rings = rings  # those that it counts for
         self.epoch = secrets.token_hex(4)
         self.size_bytes = 0
         self.last = 0  # the number of the last message
@@ -66,10 +71,13 @@ class Ring:
         """The message with next_id()."""
         self.last += 1
         entry = Entry(self.last, data, received.pid, _content(received))
+        before = self.size_bytes
         self._entries.append(entry)
         self.size_bytes += len(data)
         while self.size_bytes > RING_BYTES or len(self._entries) > RING_EVENTS:
             self.size_bytes -= len(self._entries.popleft().data)
+        if self.rings is not None:
+            self.rings.grow(self.size_bytes - before)
         return entry
 
     def behind(self, event_id: str) -> list[Entry] | None:
@@ -107,23 +115,32 @@ class Rings:
 
     def __init__(self, most_bytes: int = ALL_BYTES) -> None:
         self._most_bytes = most_bytes
-        self._all: OrderedDict[str, tuple[str, Ring]] = OrderedDict()  # user, and its ring
+        self._all: OrderedDict[str, Ring] = OrderedDict()
+        self._size_bytes = 0
 
     def __len__(self) -> int:
         return len(self._all)
 
     def of(self, client_id: str, user: str) -> Ring:
         """The ring of a stream, which is the last one to go from now on."""
-        owner, ring = self._all.get(client_id, (user, None))
-        if ring is None or owner != user:
-            ring = Ring()
-        self._all[client_id] = (user, ring)
+        ring = self._all.get(client_id)
+        if ring is not None and ring.user != user:
+            self._forget(client_id)
+            ring = None
+        if ring is None:
+            ring = Ring(user, self)
+            self._all[client_id] = ring
+            self.grow(RING_COST)
         self._all.move_to_end(client_id)
         return ring
 
-    def bound(self) -> None:
-        """Forget rings until all others are within the bound."""
-        total = sum(ring.size_bytes + 1_000 for _, ring in self._all.values())
-        while total > self._most_bytes and len(self._all) > 1:
-            _, (_, ring) = self._all.popitem(last=False)
-            total -= ring.size_bytes + 1_000
+    def grow(self, size_bytes: int) -> None:
+        """One of them has become larger, or smaller; the oldest go until all are in the bound."""
+        self._size_bytes += size_bytes
+        while self._size_bytes > self._most_bytes and len(self._all) > 1:
+            self._forget(next(iter(self._all)))
+
+    def _forget(self, client_id: str) -> None:
+        ring = self._all.pop(client_id)
+        ring.rings = None  # who reads may go on with it
+        self._size_bytes -= ring.size_bytes + RING_COST

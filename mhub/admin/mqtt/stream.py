@@ -24,7 +24,7 @@ from typing import Any, Final
 from twisted.internet.defer import Deferred
 
 from mhub.admin.mqtt.client import Ended, InProcessClient, Place
-from mhub.admin.mqtt.events import KEEP_ALIVE, Ring, Rings, event, message_event
+from mhub.admin.mqtt.events import KEEP_ALIVE, Entry, Ring, Rings, event, message_event
 from mhub.admin.mqtt.outcome import ended_error, error_of
 from mhub.admin.mqtt.packets import IF_NEW, Received
 from mhub.core.principal import Principal
@@ -63,6 +63,7 @@ class Stream:
         self.on_close: Callable[[], None] | None = None
         self._arrived: deque[Received] = deque()
         self._given: Received | None = None  # its event was read, and may not have been taken
+        self._entry: Entry | None = None  # of the same one, in the ring
         self._prepared: deque[bytes] = deque()  # what comes before the messages that arrive
         self._is_over = False
         self._news: Deferred[None] | None = None
@@ -193,21 +194,21 @@ class Stream:
     def _event_of(self, received: Received) -> bytes:
         """The event of a message; b"": the reader has it, or was just sent it again."""
         ring = self._ring
-        if received.dup and ring.find(received) is not None:
-            return b""
+        if received.dup:
+            self._entry = ring.find(received)
+            if self._entry is not None:
+                return b""
         data = message_event(ring.next_id(), received.message, self._wall())
-        ring.add(data, received)
-        if self._rings is not None:
-            self._rings.bound()
+        self._entry = ring.add(data, received)
         return data
 
     def _taken(self, received: Received) -> None:
         """The HTTP connection has it."""
+        is_open = self.client.ended is None
         self.client.take(received)
-        if received.pid and self.client.ended is None:
-            entry = self._ring.find(received)
-            if entry is not None:
-                entry.pid = 0
+        entry, self._entry = self._entry, None
+        if entry is not None and is_open:
+            entry.pid = 0
 
     async def _wait(self) -> bool:
         """Until something has happened; False: nothing has, for KEEP_ALIVE_S."""

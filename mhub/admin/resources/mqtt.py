@@ -233,7 +233,8 @@ async def mqtt_subscribe(
         while data := await stream.read():
             yield data
     except CancelledError:
-        # The reader is gone, and takes nothing more; or the broker stops, and says so.
+        if call.request.channel is None:
+            raise  # the reader is gone
         yield stream.stopping()
     finally:
         stream.close("the HTTP connection has ended")

@@ -322,7 +322,6 @@ class RingsTests(SynchronousTestCase):
         for number in range(200):
             ring = rings.of(f"c{number}", "ann")
             ring.add(b"x" * 5_000, Received(Message(topic="t"), 0, False, 5_000))
-            rings.bound()
         self.assertEqual(100_000 // 6_000, len(rings))
         first = rings.of("c199", "ann")
         self.assertEqual(1, first.last)
@@ -395,6 +394,26 @@ class EndTests(StreamCase):
         self.gate.world.hub.shut_down(self.gate.world.now)
         self.assertEqual(reasons.SERVER_SHUTTING_DOWN, self.end(reader)["reason_code"])
         self.assertRaises(Unavailable, self.open, "free/#")
+
+    def test_the_login_is_over(self) -> None:
+        known = [True]
+
+        async def is_allowed() -> bool:
+            return known[0]
+
+        reader = self.open("free/#", is_allowed=is_allowed)
+        self.gate.wait(31.0, 4)
+        self.assertEqual({"comment"}, {each["event"] for each in reader.events()})
+        known[0] = False
+        self.gate.wait(16.0, 2)
+        end = self.end(reader)
+        self.assertEqual(reasons.NOT_AUTHORIZED, end["reason_code"])
+        self.assertIn("login", end["detail"])
+
+    def test_number_of_streams_is_bounded(self) -> None:
+        self.gate.gateway.streams = 1_000
+        self.assertRaises(Unavailable, self.open, "free/#")
+        self.assertEqual(1, self.gate.gateway.streams_refused)
 
     def test_wrong_filters(self) -> None:
         for filters, words in (
