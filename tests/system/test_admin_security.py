@@ -150,7 +150,7 @@ class RequestTests(SecurityCase):
 
 
 class LockOutTests(SecurityCase):
-    config = QUICK + ADMIN + '\n[guard]\nshared_addresses = []\nlogin_failures = 3\n'
+    config = QUICK + ADMIN + "\n[guard]\nshared_addresses = []\nlogin_failures = 3\n"
 
     def test_guessing(self) -> None:
         """After some failures also the right password is refused, and MQTT is locked out, too."""
@@ -239,7 +239,9 @@ class TlsTests(BrokerCase):
                 while more := secure.recv(65536):
                     found += more
         self.assertIn(b"HTTP/1.1 200", found)
-        self.assertRegex(found, rb"Set-Cookie: __Host-mhub_\d+=\S+; Path=/; HttpOnly; SameSite=Strict; Secure")
+        self.assertRegex(
+            found, rb"Set-Cookie: __Host-mhub_\d+=\S+; Path=/; HttpOnly; SameSite=Strict; Secure"
+        )
         self.assertIn(b"Strict-Transport-Security", found)
 
 
