@@ -78,9 +78,17 @@ class Canned:
         self._thread.join(LONGEST_S)
         self._listener.close()
 
+    def stop(self) -> None:
+        """Also if not all answers were wanted."""
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self.__exit__()
+
     def _serve(self) -> None:
         for made in self._answers:
-            connection, _ = self._listener.accept()
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
             connection.settimeout(LONGEST_S)
             try:
                 if self._tls is not None:

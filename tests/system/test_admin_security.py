@@ -3,7 +3,6 @@
 import json
 import socket
 import ssl
-import time
 from pathlib import Path
 from urllib.parse import quote
 
