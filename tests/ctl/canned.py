@@ -79,9 +79,8 @@ class Canned:
         self._listener.close()
 
     def stop(self) -> None:
-        """Also if not all answers were wanted."""
-        self._listener.shutdown(socket.SHUT_RDWR)
-        self.__exit__()
+        """Also if not all answers were wanted; the thread sees it when it has waited enough."""
+        self._listener.close()
 
     def _serve(self) -> None:
         for made in self._answers:
