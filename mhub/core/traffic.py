@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
 INTERVAL_S: Final = 5.0
-"""How long a walk through all clients and topics takes."""
+"""How long a walk through all clients and topics takes; longer, if there are more than 100,000."""
 
 SMOOTHING_S: Final = 10.0
 """After so long without a message, a rate has gone down to a third."""
@@ -33,7 +33,7 @@ SHORTEST_S: Final = 1.0
 """Over less than this, no rate is measured."""
 
 PORTION: Final = 5_000
-"""Connections or topics that are looked at in one tick, at most: half a millisecond."""
+"""Connections and topics that are looked at in one tick, at most: a millisecond or two."""
 
 FORGOTTEN: Final = 500
 """Topics that are forgotten in one tick, at most: half a millisecond."""
