@@ -87,13 +87,13 @@ def login(user: str) -> dict[str, str]:
 class EventStream:
     """A reader of server-sent events, which reads when it is told to."""
 
-    def __init__(self, case: HttpCase, query: str, user: str, last: str) -> None:
+    def __init__(self, case: HttpCase, query: str, user: str, last: str, path: str = "") -> None:
         self.sock = socket.socket()
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
         self.sock.settimeout(PATIENCE_S)
         case.addCleanup(self.sock.close)
         self.sock.connect(("127.0.0.1", case.admin))
-        lines = [f"GET /mqtt/subscribe?{query} HTTP/1.1", "Host: localhost"]
+        lines = [f"GET {path or f'/mqtt/subscribe?{query}'} HTTP/1.1", "Host: localhost"]
         lines += [f"{name}: {value}" for name, value in login(user).items()]
         if last:
             lines.append(f"Last-Event-ID: {last}")

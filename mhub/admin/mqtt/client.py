@@ -85,16 +85,25 @@ class Place:
         self.clock = clock
         self.settle = settle
         self._limits = limits
+        self._given: Limits | None = None
+        self._made = Limits()
 
     def limits(self) -> Limits:
-        """Those of `[limits]`, but for what is about sockets, and names that are given here."""
-        return replace(
-            self._limits(),
-            versions=(5,),
-            username_as_client_id=False,
-            max_client_id_length=65535,
-            allow_keepalive_off=True,
-        )
+        """Those of `[limits]`, but for what is about sockets, and names that are given here.
+
+        The same object as long as these are the same: limits of users are kept for each.
+        """
+        given = self._limits()
+        if given is not self._given:
+            self._given = given
+            self._made = replace(
+                given,
+                versions=(5,),
+                username_as_client_id=False,
+                max_client_id_length=65535,
+                allow_keepalive_off=True,
+            )
+        return self._made
 
 
 @dataclass(eq=False)

@@ -1,0 +1,85 @@
+// What happened lately: connections, denials, changes, faults. Read again when the live numbers say that
+// there is something new.
+
+import { get, isAbort } from "./api.js";
+import { fill, h } from "./dom.js";
+import { clock, when } from "./format.js";
+import { link } from "./router.js";
+import { session } from "./session.js";
+
+const SHOWN = 40;
+const KEPT_MS = 1000; // not more than one request in this time
+
+/** @typedef {Record<string, any>} Entry */
+
+/** @param {AbortSignal} signal @param {Record<string, string>} [query] */
+export function eventList(signal, query) {
+  const body = h("tbody");
+  const element = h(
+    "div",
+    { class: "scroll-x", tabindex: "0", role: "region", "aria-label": "Recent events" },
+    h(
+      "table",
+      { class: "plain events" },
+      h("caption", { class: "sr" }, "Recent events, the newest first"),
+      h(
+        "thead",
+        {},
+        h("tr", {}, ["Time", "Event", "Client", "User", "What"].map((title) => h("th", { scope: "col" }, title))),
+      ),
+      body,
+    ),
+  );
+  let seen = -1;
+  let askedAt = 0;
+  let isAsking = false;
+
+  /** @param {number} last the newest there is */
+  const isAt = async (last) => {
+    if (last === seen || isAsking || Date.now() - askedAt < KEPT_MS) return;
+    isAsking = true;
+    askedAt = Date.now();
+    try {
+      const found = await get("/events", { limit: SHOWN, ...query }, signal);
+      seen = last;
+      const rows = [...found.events].reverse().map(rowOf);
+      if (!rows.length) rows.push(h("tr", {}, h("td", { colspan: "5", class: "empty" }, "Nothing yet.")));
+      fill(body, rows);
+    } catch (error) {
+      if (!isAbort(error)) seen = -1; // The next tick asks again.
+    } finally {
+      isAsking = false;
+    }
+  };
+  return { element, isAt: (/** @type {number} */ last) => void isAt(last) };
+}
+
+/** @param {Entry} entry */
+function rowOf(entry) {
+  const id = entry["client_id"];
+  const client = id && session.may("read", "clients") ? h("a", { href: link("client", { id }) }, id) : id;
+  return h(
+    "tr",
+    { class: `event-${entry["kind"]}` },
+    h("td", { title: when(entry["time"]) }, clock(entry["time"])),
+    h("td", {}, String(entry["kind"]).replaceAll("_", " ")),
+    h("td", {}, client),
+    h("td", {}, entry["user"] || (entry["claimed_user"] ? `${entry["claimed_user"]} (claimed)` : "")),
+    h("td", {}, textOf(entry)),
+  );
+}
+
+/** @param {Entry} entry */
+function textOf(entry) {
+  const parts = [
+    entry["cause"],
+    entry["topic"],
+    entry["rule"] ? `rule: ${entry["rule"]}` : "",
+    entry["text"],
+    entry["count"] > 1 ? `${entry["count"]} times` : "",
+    entry["by"] ? `by ${entry["by"]}` : "",
+    entry["node"] ? `node ${entry["node"]}` : "",
+    entry["address"],
+  ];
+  return parts.filter(Boolean).join(" · ");
+}
