@@ -20,6 +20,8 @@ mosquitto         where the options of mosquitto.conf went
 mosquitto_file    reads a mosquitto.conf
 mosquitto_values  what its values are here, and which keys simple options become
 mosquitto_import  makes a configuration from it, for `mhub import`
+reloadable        which keys a reload takes: the one table
+view              the settings for people and programs, without secrets
 changes           which settings two readings of a file differ in
 summary           what a configuration comes to, for `mhub check-config`
 reference         the reference in `docs/configuration.md`; `python -m mhub.config` prints it

@@ -17,6 +17,10 @@ topics      topics by rate, and their levels
 retained    retained messages
 cursors     where the next page of a list begins
 walk        a scan of `mhub.core` to its end, in slices
+steering    results of what steers a broker, and what it needs of the broker
+steer       these calls: reload, listeners, configuration, log, traces
+traces      the packets of a client, or the messages of topics, as they come
+packet_log  packets as events
 everywhere  the operations of all nodes of a cluster, asked at one of them; its parts:
 nodes       operations at another node, at all of them, or at the one that has a client
 questions   what nodes may ask each other: a table of operations

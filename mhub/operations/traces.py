@@ -47,7 +47,7 @@ QUEUE: Final = 1000
 _TOLD: Final = {
     events.REFUSED: "refused",
     events.DISCONNECTED: "disconnected",
-    events.TAKEN_OVER: "taken over",
+    events.TAKEN_OVER: "taken_over",
 }
 
 
