@@ -257,7 +257,7 @@ class Broker(MultiService):
         gate = Gate(
             self._logins,
             self.access,
-            lambda text: None,
+            access.tokens.find,
             admin,
             time.monotonic,
             self._plugins,

@@ -65,7 +65,7 @@ from mhub.operations.snapshot import hub_pages
 from mhub.operations.stats import Stats
 from mhub.operations.steer import SteeringOperations
 from mhub.store.contract import StoreError
-from mhub.store.jsonl import HEADER, records, to_line
+from mhub.store.jsonl import HEADER, REGISTRY, records, to_line
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import Request
 from mhub.wire.primitives import text_of
@@ -507,9 +507,10 @@ class Operations(SteeringOperations):
 
     # The store
 
-    async def store_export(self) -> AsyncGenerator[bytes, None]:
+    async def store_export(self, with_registry: bool = True) -> AsyncGenerator[bytes, None]:
         """The lines of an export, some at a time: sessions and what is retained, of one moment.
 
+        `with_registry`: also users, with the hashes of their passwords, and all else that is there.
         Of a broker without a store each session is of one moment, and not all of the same.
         """
         slices = self._slices()
@@ -522,6 +523,8 @@ class Operations(SteeringOperations):
                 async for batch in pages:
                     lines = []
                     for kind, values in records(batch):
+                        if kind == REGISTRY and not with_registry:
+                            continue
                         lines.append(to_line(kind, values))
                         if len(lines) == PORTION:
                             yield b"".join(lines)
