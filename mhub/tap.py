@@ -228,8 +228,8 @@ class Broker(MultiService):
             ControlService(
                 settings.control.path,
                 settings.control.mode,
-                self.operations,
                 self.admin_app.klein(is_local=True),
+                self.admin_app.stop,
                 reactor,
                 required=settings.control.required,
             ).setServiceParent(self)

@@ -317,7 +317,7 @@ class Everywhere:
                 found.append(name)
                 messages += result
         if not found:
-            raise NotThere(f'there is no node "{node}"; `mhub cluster status` lists them')
+            raise NotThere(f'there is no node "{node}"; `mhub ctl cluster status` lists them')
         return Forgotten(node, tuple(found), messages, tuple(n for n in missing if n != node))
 
     def _is_linked(self, node: str) -> bool:
