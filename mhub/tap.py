@@ -257,7 +257,7 @@ class Broker(MultiService):
         gate = Gate(
             self._logins,
             self.access,
-            lambda text: None,
+            access.tokens.find,
             admin,
             time.monotonic,
             self._plugins,
@@ -534,6 +534,10 @@ class Broker(MultiService):
         self.failed = True
         self._log.critical("{error}", error=error)
         self._stop_reactor()
+
+    def limits(self) -> tuple[Limits, Mapping[str, Limits]]:
+        listeners = {listener.name: listener.limits for listener in self._settings.listeners}
+        return self._settings.limits, listeners
 
     def _limits_of(self, name: str) -> Limits:
         for listener in self._settings.listeners:

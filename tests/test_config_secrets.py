@@ -43,6 +43,11 @@ redis.password = "s3kr1t-6"
 name = "c"
 node = "a"
 secret = "s3kr1t-7-of-16-characters"
+[influx]
+url = "http://127.0.0.1:8086"
+org = "o"
+bucket = "b"
+token = "s3kr1t-8"
 """
 
 
@@ -79,7 +84,7 @@ class SecretTests(SynchronousTestCase):
         settings = parse(SECRETS, "x.toml")
         text = json.dumps(shown(settings))
         self.assertNotIn("s3kr1t", text)
-        self.assertEqual(text.count(f'"{REDACTED}"'), 8)
+        self.assertEqual(text.count(f'"{REDACTED}"'), 9)
 
     def test_nor_have_mistakes(self) -> None:
         """What stands in the place of a secret may be one, though of a wrong type."""

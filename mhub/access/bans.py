@@ -1,5 +1,6 @@
 """Bans of users, client ids and addresses, and what the broker has locked out itself."""
 
+from typing import Final
 from unicodedata import normalize
 
 from mhub.access.announce import announced
@@ -19,17 +20,23 @@ from mhub.access.results import BanPage, Changed
 from mhub.access.table import MOST, Table, checked, page_limit
 from mhub.operations.contract import BadArgument, NotThere
 
+PREFIXES: Final = {"all": (BAN, LOCKOUT), "ban": (BAN,), "lockout": (LOCKOUT,)}
+
 
 class Bans:
     def __init__(self, table: Table) -> None:
         self._table = table
 
-    def page(self, kind: str = "", after: str = "", limit: int = MOST) -> BanPage:
-        """Bans, and users and addresses that are locked out after failed logins."""
+    def page(
+        self, kind: str = "", after: str = "", limit: int = MOST, what: str = "all"
+    ) -> BanPage:
+        """Bans, and users and addresses that are locked out after failed logins; or one of both."""
         registry = self._table.registry
+        if what not in PREFIXES:
+            raise BadArgument(f"what: expected one of {', '.join(PREFIXES)}")
         keys = [
             key
-            for prefix in (BAN, LOCKOUT)
+            for prefix in PREFIXES[what]
             for key in registry.keys(prefix, after)
             if not kind or split_key(key)[0] == kind
         ]
@@ -38,7 +45,8 @@ class Bans:
             for key in keys[: page_limit(limit)]
             if (entry := registry.get(key)) is not None
         ]
-        return BanPage(tuple(page), len(keys) - len(page), registry.revision)
+        left = len(keys) - len(page)
+        return BanPage(tuple(page), left, registry.revision, page[-1].key if left else "")
 
     @announced("bans.add", "kind", "value")
     async def add(
@@ -67,16 +75,23 @@ class Bans:
         return await self._table.put(key, ban, entry.hlc if entry is not None else 0)
 
     @announced("bans.remove", "kind", "value")
-    async def remove(self, kind: str, value: str, by: str = "", reason: str = "") -> Changed:
-        """A ban and a lock-out, whichever there is; LOGIN: a user at an address, `ADDRESS NAME`."""
+    async def remove(
+        self, kind: str, value: str, what: str = "all", by: str = "", reason: str = ""
+    ) -> Changed:
+        """A ban and a lock-out, whichever there is, or one of both (`what`).
+
+        LOGIN: a user at an address, `ADDRESS NAME`.
+        """
         value = self._spelt(kind, value)
-        keys = [checked(lambda _: lockout_key(kind, value), "")]
-        if kind != LOGIN:
+        if what not in PREFIXES:
+            raise BadArgument(f"what: expected one of {', '.join(PREFIXES)}")
+        keys = [] if what == "ban" else [checked(lambda _: lockout_key(kind, value), "")]
+        if kind != LOGIN and what != "lockout":
             keys.append(checked(lambda _: ban_key(kind, value), ""))
         found = [entry for each in keys if (entry := self._table.registry.get(each)) is not None]
         if not found:
             raise NotThere(
-                f'there is no ban of the {kind} "{value}"'
+                f'there is no {"lock-out" if what == "lockout" else "ban"} of the {kind} "{value}"'
                 + self._table.meant(value, f"{BAN}{kind}/")
             )
         seen = {entry.key: entry.hlc for entry in found}

@@ -14,8 +14,8 @@ cannot be read stands for nothing, so that it gives no rights, and is reported.
 
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TypeVar
+from itertools import chain, islice
+from typing import Final, TypeVar
 
 from mhub.access.entries import ROLE, RULE, TOKEN, USER, EntryError, Role, Rule, Token, User, read
 from mhub.access.rows import (
@@ -29,6 +29,8 @@ from mhub.access.rows import (
     user_subject,
 )
 from mhub.core.registry import Registry
+
+FEW: Final = 1000
 
 K = TypeVar("K")
 
@@ -100,6 +102,27 @@ class Directory:
             if given == subject
             for key in by_key
         )
+
+    def some_users_with(self, role: str, most: int) -> tuple[list[str], int]:
+        """Up to `most` of the users that have a role by their entries, and how many there are.
+
+        The first ones by name, unless there are so many that sorting them takes milliseconds.
+        """
+        subject = role_subject(role)
+        found = [by_key for (given, _), by_key in self._given.items() if given == subject]
+        count = sum(map(len, found))
+        keys = chain.from_iterable(found)
+        some = sorted(keys if count <= FEW else islice(keys, most))[:most]
+        return [key[len(USER) :] for key in some], count
+
+    def rule_count(self, subject: str) -> int:
+        """How many rules a user or a role has."""
+        return sum(row.subject == subject for row in self._about.get(subject, {}).values())
+
+    def gives(self, key: str, role: str) -> bool:
+        """Whether the entry of a user gives it a role."""
+        subject = role_subject(role)
+        return any(row.role == subject for row in self._rows.get(key, ()))
 
     def links(self, without: Container[str] = ()) -> list[Row]:
         """All rows that give a role, but for those of some keys; of all users with a role, one.

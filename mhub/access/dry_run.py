@@ -11,7 +11,7 @@ their roles are given to whom is asked about.  There may be 100,000 of them, and
 roles count.  All of it is done in slices, and shown up to a bound.
 """
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Final
@@ -144,7 +144,8 @@ class Trial:
     async def _people_changes(self) -> tuple[tuple[PeopleChange, ...], int]:
         found: dict[tuple[object, ...], Affected] = {}
         for people in await self._people():
-            flips, more = await self._flips(people.principal)
+            steps = self._comparison.steps(people.principal, MOST_RIGHTS)
+            flips, more = await self._slices.through(steps)
             if not flips:
                 continue
             same = tuple(
@@ -157,30 +158,21 @@ class Trial:
         shown = [_change(each) for each in islice(found.values(), MOST_PEOPLE)]
         return tuple(shown), max(0, len(found) - MOST_PEOPLE)
 
-    async def _flips(self, principal: Principal) -> tuple[list[Flip], int]:
-        steps = self._comparison.steps(principal, MOST_RIGHTS)
-        while True:
-            try:
-                next(steps)
-            except StopIteration as stop:
-                found: tuple[list[Flip], int] = stop.value
-                return found
-            await self._slices.pause_if_due()
-
     async def _people(self) -> list[People]:
-        rows = self._rows.values()
         changed = self._comparison.changed
-        tenants = sorted({row.tenant for row in rows if row.id in changed} - {ALL_TENANTS})
-        named = {row.subject for row in rows if row.subject.startswith("user:")}
-        roles = sorted(
-            {
-                subject
-                for row in rows
-                for subject in (row.subject, row.role)
-                if subject.startswith("role:") and subject not in BUILT_IN
-            }
-        )
-        make = Maker(rows)
+        make = Maker()
+        found_tenants: set[str] = set()
+        subjects: set[str] = set()
+        for number, row in enumerate(self._rows.values()):
+            await self._pause(number)
+            make.know(row)
+            subjects.update((row.subject, row.role))
+            if row.id in changed:
+                found_tenants.add(row.tenant)
+        tenants = sorted(found_tenants - {ALL_TENANTS})
+        named = {each for each in subjects if each.startswith("user:")}
+        roles = sorted(each for each in subjects if each.startswith("role:"))
+        roles = [each for each in roles if each not in BUILT_IN]
         found: dict[tuple[tuple[str, ...], str], People] = {}
         single: list[People] = []
         for tenant in ["", *tenants]:
@@ -189,8 +181,7 @@ class Trial:
             for given in [(), *((role,) for role in roles)]:
                 name = given[0] if given else "users without roles"
                 found[given, tenant] = People(f"{name}{where}", make(GENERAL_USER, given, tenant))
-        for number, key in enumerate(self._registry.keys(USER)):
-            await self._pause(number)
+        async for key in self._users():
             name = key[len(USER) :]
             links = self._directory.rows_of(key)
             tenant = next((row.tenant for row in links if row.tenant != ALL_TENANTS), "")
@@ -210,6 +201,15 @@ class Trial:
         for other in sorted(named):
             single.append(People(other, make(name_in(other), (), "")))
         return [*found.values(), *single]
+
+    async def _users(self) -> AsyncGenerator[str, None]:
+        """The keys of all users."""
+        after = ""
+        while keys := self._registry.keys(USER, after, PORTION):
+            for key in keys:
+                yield key
+            after = keys[-1]
+            await self._slices.pause_if_due()
 
     # Clients
 

@@ -14,11 +14,13 @@ does; the tests hold the two equal.  Around it is told what it rests on:
 Nothing here runs per message; it looks at each row.
 """
 
+from collections.abc import Generator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from mhub.access import rows
 from mhub.access.containment import readable
+from mhub.access.diff import at_once
 from mhub.access.index import Index, Reach
 from mhub.access.rows import Level, Row
 from mhub.access.trie import filled, value_of
@@ -26,6 +28,10 @@ from mhub.core.principal import Principal
 from mhub.wire.topics import SHARE, filter_problem, has_wildcard, reserved, split_share
 
 MOST_NEAREST: Final = 3
+
+PORTION: Final = 20
+"""Rules that are compared between two pauses."""
+
 ACTIONS: Final = ("connect", "publish", "will", "subscribe", "receive", *rows.ADMIN_ACTIONS)
 
 
@@ -95,6 +101,18 @@ def explain(
 
     ValueError for what could not be asked by a client.
     """
+    return at_once(explaining(index, principal, action, topic, qos, retain))
+
+
+def explaining(
+    index: Index,
+    principal: Principal,
+    action: str,
+    topic: str = "",
+    qos: int = 0,
+    retain: bool = False,
+) -> Generator[None, None, Explanation]:
+    """The same for those who have to pause: a policy may have very many rules."""
     topic = _checked(principal, action, topic, qos)
     view = index.view(principal)
     bit = rows.bit_of(action, qos, retain)
@@ -110,7 +128,7 @@ def explain(
     if not allowed and not denying and not decision.problem:
         wanted = example if example and index.strict else topic
         is_filter = is_filter and not index.strict
-        nearest = _nearest(index, principal, view.reach, action, wanted, bit, is_filter)
+        nearest = yield from _nearest(index, principal, view.reach, action, wanted, bit, is_filter)
     if allowed:
         deciding, overruled = allowing, denying if is_filter else []
     else:
@@ -212,12 +230,14 @@ def _nearest(
     topic: str,
     bit: int,
     is_filter: bool,
-) -> tuple[NearRule, ...]:
+) -> Generator[None, None, tuple[NearRule, ...]]:
     """The rules that allow with the most that holds; of those alike, in the order of the rows."""
     found: list[tuple[float, int, NearRule]] = []
     grants = index.grants_of(principal)
     own = grants.rows if grants is not None else []
     for number, row in enumerate([*own, *index.rows.values()]):
+        if number % PORTION == 0:
+            yield
         if row.kind != "p" or not row.allows:
             continue
         failed, why, score = _compare(row, principal, reach, action, topic, bit, is_filter)

@@ -80,14 +80,17 @@ def population(old: Policy, new: Policy) -> list[tuple[str, Principal]]:
 class Maker:
     """Clients whose facts are the placeholders themselves."""
 
-    def __init__(self, found: Iterable[Row]) -> None:
-        self._attributes = {
-            part.text: f"%{{{part.text}}}"
-            for row in found
-            for level in row.levels
-            for part in level.parts
-            if part.kind == rows.ATTRIBUTE
-        }
+    def __init__(self, found: Iterable[Row] = ()) -> None:
+        self._attributes: dict[str, str] = {}
+        for row in found:
+            self.know(row)
+
+    def know(self, row: Row) -> None:
+        """A row whose placeholders have to be filled."""
+        for level in row.levels:
+            for part in level.parts:
+                if part.kind == rows.ATTRIBUTE:
+                    self._attributes[part.text] = f"%{{{part.text}}}"
 
     def __call__(self, user: str, subjects: tuple[str, ...], tenant: str) -> Principal:
         principal = Principal("", "")

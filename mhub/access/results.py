@@ -48,6 +48,7 @@ class UserPage:
     users: tuple[UserSummary, ...]  # by name
     left: int  # how many more are wanted and come behind these
     revision: str
+    next: str = ""  # what the next page comes behind; "": there is none
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,7 @@ class RulePage:
     rules: tuple[RuleSummary, ...]  # by place
     left: int
     revision: str
+    next: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,6 +86,7 @@ class BanPage:
     bans: tuple[BanSummary, ...]
     left: int
     revision: str
+    next: str = ""
 
 
 @dataclass(frozen=True)
@@ -145,6 +148,7 @@ class TokenPage:
     tokens: tuple[TokenSummary, ...]  # by id
     left: int
     revision: str
+    next: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,12 @@ class TokenMade:
     token: str  # what a program sends as `Authorization: Bearer`
     version: str
     revision: str
+
+
+@dataclass(frozen=True)
+class SubjectLimits:
+    name: str
+    limits: Mapping[str, Value]
 
 
 @dataclass(frozen=True)

@@ -42,12 +42,12 @@ class Roles:
     def show(self, name: str) -> RoleDetail:
         name = self._role(name)
         rules = self._table.rules_about(role_subject(name))
-        users = self._table.directory.users_with(name)
+        users, count = self._table.directory.some_users_with(name, SHOWN)
         return RoleDetail(
             role=self._role_summary(name),
             all_parents=tuple(each for each in self._table.inherited([name]) if each != name),
-            users=tuple(users[:SHOWN]),
-            user_count=len(users),
+            users=tuple(users),
+            user_count=count,
             rules=rules,
             revision=self._table.registry.revision,
         )
@@ -155,7 +155,7 @@ class Roles:
         role = self._table.directory.roles.get(name, Role())
         version = version_of(self._table.registry.get(ROLE + name))
         subject = role_subject(name)
-        rules = sum(row.subject == subject for row in self._table.directory.about(subject))
+        rules = self._table.directory.rule_count(subject)
         return RoleSummary(name, role.parents, role.limits, role.note, rules, version)
 
 

@@ -1,6 +1,6 @@
 """Rules of the registry: rows of a policy, each with an id that its fields make."""
 
-from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from heapq import merge
@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 from mhub.access.announce import announced
+from mhub.access.diff import at_once
 from mhub.access.entries import ROLE, RULE, USER, EntryError, Rule, changed, write
 from mhub.access.policy import csv_rows, resource_warnings
 from mhub.access.results import RulePage, RulesChanged, RuleSummary
@@ -19,6 +20,9 @@ from mhub.operations.slices import Slices
 
 SHOWN: Final = 5
 """Lines of a file that are named, if more than these are wrong."""
+
+WRITTEN: Final = 200
+"""Rows of an export that are made at once: less than a millisecond."""
 
 PORTION: Final = 20
 """Lines between two looks at the clock."""
@@ -51,17 +55,47 @@ class Rules:
 
         `topic`: as the rules write it, or a pattern with * and ?.
         """
-        found = [
-            row
-            for row in self._rows(all_rows, after)
-            if (not subject or subject in row.fields[1:3])
-            and (not topic or (row.kind == "p" and _fits(row.pattern, topic)))
-        ]
+        found = [row for row in self._rows(all_rows, after) if _is_wanted(row, subject, topic)]
         end = page_limit(limit)
         while end < len(found) and found[end].place == found[end - 1].place:
             end += 1  # the next page comes behind a place
         page = tuple(self._table.rule_summary(row.place, row) for row in found[:end])
         return RulePage(page, max(0, len(found) - end), self._table.registry.revision)
+
+    async def search(
+        self,
+        subject: str = "",
+        topic: str = "",
+        all_rows: bool = False,
+        after: str = "",
+        limit: int = MOST,
+    ) -> RulePage:
+        """The same, in slices; `left` of a search is 1 if there are more."""
+        registry, directory, slices = self._table.registry, self._table.directory, self._slices()
+        most = page_limit(limit)
+        found: list[Row] = []
+        last = ""
+        count = 0
+        for prefix in (ROLE, RULE, USER) if all_rows else (RULE,):
+            key = after
+            count += registry.count(prefix, after)
+            while not last and (keys := registry.keys(prefix, key, PORTION)):
+                for key in keys:
+                    rows = [
+                        row for row in directory.rows_of(key) if _is_wanted(row, subject, topic)
+                    ]
+                    if rows and len(found) >= most:
+                        last = found[-1].place
+                        break
+                    found += rows
+                    count -= 1
+                await slices.pause_if_due()
+        page: list[RuleSummary] = []
+        for row in found:
+            page.append(self._table.rule_summary(row.place, row))
+            await slices.pause_if_due()
+        left = 0 if not last else 1 if subject or topic else count
+        return RulePage(tuple(page), left, registry.revision, last)
 
     def _rows(self, all_rows: bool, after: str) -> Iterator[Row]:
         """Rows by the keys of their entries, behind one."""
@@ -126,18 +160,19 @@ class Rules:
         keys = registry.keys(ROLE) + registry.keys(RULE)
         # Sorted in portions, as all of it may take longer than a slice.
         parts: list[list[Row]] = []
-        for start in range(0, len(keys), MOST):
-            part = [row for key in keys[start : start + MOST] for row in directory.rows_of(key)]
+        for start in range(0, len(keys), WRITTEN):
+            part = [row for key in keys[start : start + WRITTEN] for row in directory.rows_of(key)]
             parts.append(sorted(part, key=_by_subject))
             await slices.pause_if_due()
         told: set[str] = set()
         rules = merge(*parts, key=_by_subject)
-        while portion := list(islice(rules, MOST)):
+        while portion := list(islice(rules, WRITTEN)):
             yield "".join(f"{row.text()}\n" for row in portion if row.id not in told)
             told.update(row.id for row in portion)
             await slices.pause_if_due()
-        users = iter(registry.keys(USER))
-        while names := list(islice(users, MOST)):
+        after = ""
+        while names := registry.keys(USER, after, WRITTEN):
+            after = names[-1]
             given = [row for key in names for row in directory.rows_of(key) if row.id not in told]
             yield "".join(f"{row.text()}\n" for row in given)
             await slices.pause_if_due()
@@ -156,7 +191,7 @@ class Rules:
                 f"the registry is at the revision {registry.revision}, and not at {expected}: look"
                 " at it again"
             )
-        plan = self.plan(rows, remove, replace_all, note)
+        plan = at_once(self.planning(rows, remove, replace_all, note))
         values = plan.values
         if not values:
             return RulesChanged(registry.revision, (), (), plan.unchanged)
@@ -171,10 +206,13 @@ class Rules:
             tuple(str(warning) for warning in resource_warnings(plan.added.values())),
         )
 
-    def plan(
+    def planning(
         self, rows: Sequence[Row], remove: Sequence[str], replace_all: bool, note: str = ""
-    ) -> "Plan":
-        """What a change comes to.  Raises BadArgument, NotThere; nothing is changed."""
+    ) -> "Generator[None, None, Plan]":
+        """What a change comes to.  Raises BadArgument, NotThere; nothing is changed.
+
+        A generator, for those who have to pause.
+        """
         values: dict[str, str | None] = {}
         removed = [self._rule(row_id).place for row_id in remove]
         kept = {RULE + row.id for row in rows}
@@ -182,14 +220,15 @@ class Rules:
             removed += [key for key in self._table.directory.rules if key not in kept]
         for key in removed:
             values[key] = None
-        before = {
-            key: self._table.rule_summary(key, row)
-            for key in removed
-            for row in self._table.directory.rows_of(key)
-        }
+        before: dict[str, RuleSummary] = {}
+        for key in removed:
+            for row in self._table.directory.rows_of(key):
+                before[key] = self._table.rule_summary(key, row)
+            yield
         unchanged = 0
         new: dict[str, Row] = {}
         for row in rows:
+            yield
             key = RULE + row.id
             there = self._table.directory.row(row.id)
             if key in new or (there is not None and there.place not in values):
@@ -227,6 +266,12 @@ def rows_of(add: Sequence[Sequence[str]], places: Sequence[str] = ()) -> list[Ro
 
 def _by_subject(row: Row) -> tuple[str, ...]:
     return (row.subject, *row.fields)
+
+
+def _is_wanted(row: Row, subject: str, topic: str) -> bool:
+    return (not subject or subject in row.fields[1:3]) and (
+        not topic or (row.kind == "p" and _fits(row.pattern, topic))
+    )
 
 
 def _fits(text: str, wanted: str) -> bool:

@@ -43,7 +43,7 @@ from mhub.core.registry import Entry
 from mhub.operations.contract import BadArgument, Forbidden, LimitReached, NotThere, OperationError
 
 SECRET_BYTES: Final = 32
-MOST_TOKENS: Final = 1000
+MOST_TOKENS: Final = 500
 """So many there can be: each request that makes or lists tokens looks at all of them."""
 
 _TEXT: Final = re.compile(r"mhub_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
@@ -122,7 +122,9 @@ class Tokens:
             and (not match or fnmatchcase(summary.name, match))
         ]
         page = found[: page_limit(limit)]
-        return TokenPage(tuple(page), len(found) - len(page), self._table.registry.revision)
+        left = len(found) - len(page)
+        following = page[-1].id if left else ""
+        return TokenPage(tuple(page), left, self._table.registry.revision, following)
 
     def show(self, token_id: str) -> TokenSummary:
         return self._summary(self._entry(token_id))

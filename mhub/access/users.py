@@ -3,9 +3,10 @@
 Passwords come in as text, are hashed off the reactor's thread, and never leave.
 """
 
-from collections.abc import Awaitable, Mapping
+import re
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
-from fnmatch import fnmatchcase
+from fnmatch import fnmatchcase, translate
 from typing import Final, Protocol
 
 from mhub.access.announce import announced
@@ -36,9 +37,13 @@ from mhub.auth.hashes import HashError, check_form
 from mhub.auth.passwords import Busy
 from mhub.core.registry import Entry
 from mhub.operations.contract import BadArgument, NotThere, OperationError
+from mhub.operations.slices import Slices
 
 MAX_PASSWORD_BYTES: Final = 0xFFFF
 """The longest password that a CONNECT can carry."""
+
+PORTION: Final = 100
+"""Names that are looked at between two looks at the clock: some 0.1 ms."""
 
 FIELDS: Final = ("roles", "tenant", "attributes", "limits", "note")
 
@@ -57,9 +62,10 @@ class Secrets(Protocol):
 
 
 class Users:
-    def __init__(self, table: Table, secrets: Secrets) -> None:
+    def __init__(self, table: Table, secrets: Secrets, slices: Callable[[], Slices]) -> None:
         self._table = table
         self._secrets = secrets
+        self._slices = slices
 
     def page(self, match: str = "", role: str = "", after: str = "", limit: int = MOST) -> UserPage:
         """Those whose name fits a pattern with * and ?, and who were given the role."""
@@ -75,6 +81,36 @@ class Users:
             _, user, entry = self._user(name)
             page.append(_user_summary(name, user, entry))
         return UserPage(tuple(page), len(names) - len(page), registry.revision)
+
+    async def search(
+        self, match: str = "", role: str = "", after: str = "", limit: int = MOST
+    ) -> UserPage:
+        """The same, in slices; `left` of a search is 1 if there are more."""
+        registry, slices = self._table.registry, self._slices()
+        most = page_limit(limit)
+        fits = re.compile(translate(match)).match if match else None
+        found: list[str] = []
+        key = USER + after
+        while len(found) <= most and (keys := registry.keys(USER, key, PORTION)):
+            key = keys[-1]
+            for each in keys:
+                name = each[len(USER) :]
+                if (fits is None or fits(name)) and (
+                    not role or self._table.directory.gives(each, role)
+                ):
+                    found.append(name)
+            await slices.pause_if_due()
+        page = []
+        for name in found[:most]:
+            entry = registry.get(USER + name)
+            if entry is not None:  # it may be gone by now
+                page.append(_user_summary(name, self._table.readable(User, entry), entry))
+            await slices.pause_if_due()
+        last = found[most - 1] if len(found) > most else ""
+        left = 0
+        if last:
+            left = 1 if match or role else registry.count(USER, USER + last)
+        return UserPage(tuple(page), left, registry.revision, last)
 
     def show(self, name: str) -> UserDetail:
         name, user, entry = self._user(name)

@@ -24,7 +24,7 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     structs = [each.query for each in endpoints]
     bodies = [each.body for each in endpoints if each.body is not None]
     schemas, components = msgspec.json.schema_components(
-        [Problem, *types, *structs, *bodies], ref_template=REF
+        [Problem, *types, *structs, *bodies], schema_hook=_anything, ref_template=REF
     )
     known = iter(schemas[1:])
     results = {each.name: next(known) for each in endpoints if each.result is not NoneType}
@@ -55,6 +55,13 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
             },
         },
     }
+
+
+def _anything(kind: type) -> dict[str, Any]:
+    """The schema of `object`: any JSON value."""
+    if kind is object:
+        return {"type": ["object", "array", "string", "number", "boolean", "null"]}
+    raise NotImplementedError
 
 
 def _struct_schemas(schemas: Any, types: int, structs: int) -> list[dict[str, Any]]:

@@ -103,7 +103,8 @@ def _type(schema: Mapping[str, Any]) -> str:
     if schema.get("type") == "array":
         item = schema.get("items") or {}
         return f"list of {_type(item)}" if item else "list"
-    kind = str(schema.get("type", "any"))
+    given = schema.get("type")
+    kind = given if isinstance(given, str) else "any"
     low, high = schema.get("minimum"), schema.get("maximum")
     if low is not None and high is not None:
         return f"{kind}, {low} to {high}"

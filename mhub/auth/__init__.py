@@ -6,6 +6,7 @@ contract         what an authenticator is: Source, Answer, the plugin interface
 chain            asks the sources of a listener one after the other; what holds for all of them
 plugins          where the types of `[[auth]]` come from
 wiring           from the settings to the chain
+reload           other authenticators while clients log in
 
 registry_source  users of the registry
 password_file    users of a file

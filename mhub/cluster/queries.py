@@ -10,9 +10,9 @@ Messages of clients cross the same link, so answers are small parts, and the nex
 the one before was taken: there is never more than a part of each answer in front of a message.
 
 All of it is bounded: how many questions are under way in each direction, how long one is, how long
-an answer is, and how long it may take.  A question ends with one call of `done`, whatever happens:
-the answer, an error of the other node, no answer in time, or the end of the link.  A node that
-speaks an older version of the protocol is not asked.
+an answer is, and how long it may take.  A question ends with one call of `done`, whatever happens
+(the answer, an error of the other node, no answer in time, the end of the link), or is cancelled.
+A node that speaks an older version of the protocol is not asked.
 
 What a question means and who answers it is not known here.
 """
@@ -172,11 +172,16 @@ class Queries:
     def _under_way(self, member: Member) -> int:
         return sum(1 for asked in self._asked.values() if asked.member is member)
 
-    def give_up(self, asked: Asked, text: str) -> None:
-        """Its answer is not wanted any more, or has not come."""
-        if self._asked.pop(asked.number, None) is not None:
-            body = pack(id=asked.number, stop=True)
-            self._node.send(asked.member, frames.ANSWER_MORE, body)
+    def cancel(self, asked: Asked) -> bool:
+        """Nobody wants the answer any more: `done` is not called.  False: it was called before."""
+        if self._asked.pop(asked.number, None) is None:
+            return False
+        self._node.send(asked.member, frames.ANSWER_MORE, pack(id=asked.number, stop=True))
+        return True
+
+    def _give_up(self, asked: Asked, text: str) -> None:
+        """The answer has not come, or not as it has to be."""
+        if self.cancel(asked):
             asked.done(Outcome(b"", NO_ANSWER, text))
 
     def on_answer(self, member: Member, body: bytes) -> None:
@@ -192,7 +197,7 @@ class Queries:
         asked.parts.append(data)
         asked.size_bytes += len(data)
         if asked.size_bytes > MOST_BYTES:
-            self.give_up(asked, f"the answer of node {member.name} is longer than it may be")
+            self._give_up(asked, f"the answer of node {member.name} is longer than it may be")
         elif is_last:
             del self._asked[number]
             asked.done(Outcome(b"".join(asked.parts)))
@@ -251,7 +256,7 @@ class Queries:
 
     def tick(self, now: float) -> None:
         for asked in [each for each in self._asked.values() if each.ends_at <= now]:
-            self.give_up(asked, f"node {asked.member.name} has not answered in time")
+            self._give_up(asked, f"node {asked.member.name} has not answered in time")
         for name, answering in self._answering.items():
             for replying in [each for each in answering.values() if each.ends_at <= now]:
                 self._drop(name, replying)

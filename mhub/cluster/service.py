@@ -257,8 +257,8 @@ class ClusterService(Service):
         asked: list[Asked] = []
 
         def cancel(found: "Deferred[Reply]") -> None:
-            for each in asked:
-                queries.give_up(each, "it is not wanted any more")
+            while asked:
+                queries.cancel(asked.pop())
 
         found: Deferred[Reply] = Deferred(cancel)
 

@@ -6,6 +6,7 @@ limits            the same for `[limits]`, whose values `mhub.core` reads
 auth              the same for `[[auth]]`, whose types are plugins, and `[passwords]`
 cluster           the same for `[cluster]`
 guard             the same for `[guard]`
+presence          the same for `[presence]`
 listeners         checks of `[[listeners]]` that need more than one key
 cluster_checks    such checks of `[cluster]`
 auth_checks       such checks of `[[auth]]`; who may come in without proving who they are
@@ -19,6 +20,8 @@ mosquitto         where the options of mosquitto.conf went
 mosquitto_file    reads a mosquitto.conf
 mosquitto_values  what its values are here, and which keys simple options become
 mosquitto_import  makes a configuration from it, for `mhub import`
+reloadable        which keys a reload takes: the one table
+view              the settings for people and programs, without secrets
 changes           which settings two readings of a file differ in
 summary           what a configuration comes to, for `mhub check-config`
 reference         the reference in `docs/configuration.md`; `python -m mhub.config` prints it

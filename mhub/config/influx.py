@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from mhub.config.certificates import read_file
-from mhub.config.kinds import Boolean, FilePath, Place, Seconds, Size, Text, Texts
+from mhub.config.kinds import Boolean, FilePath, Place, Seconds, Secret, Size, Text, Texts
 from mhub.config.problems import ConfigError, Problem
 from mhub.config.schema import setting
 from mhub.config.servers import check_client_tls, check_password, password_of
@@ -44,7 +44,7 @@ class InfluxSettings:
     retention_policy: str = setting(
         Text(), "", "The retention policy in `db`.", shown="its default one"
     )
-    token: str = setting(Text(), "", "The API token, if the server wants one.", shown="none")
+    token: str = setting(Secret(), "", "The API token, if the server wants one.", shown="none")
     token_file: str = setting(
         FilePath(),
         "",
@@ -52,7 +52,7 @@ class InfluxSettings:
         shown="none",
     )
     username: str = setting(Text(), "", "The user to log in as, of version 1.", shown="none")
-    password: str = setting(Text(), "", "The password of that user.", shown="none")
+    password: str = setting(Secret(), "", "The password of that user.", shown="none")
     password_file: str = setting(
         FilePath(),
         "",

@@ -11,6 +11,7 @@ from mhub.config.limits import LIMIT_KEYS
 from mhub.config.listeners import LISTENER_KEYS
 from mhub.config.load import BROKER_KEYS, TOP
 from mhub.config.mosquitto import BRIDGES, OPTIONS
+from mhub.config.reloadable import table
 from mhub.config.schema import Key
 
 BEGIN: Final = "<!-- reference: made by `python -m mhub.config --write docs/configuration.md` -->\n"
@@ -18,7 +19,7 @@ END: Final = "<!-- end of the reference -->\n"
 
 
 def reference() -> str:
-    """Every table with its keys, and the options of mosquitto.conf."""
+    """Every table with its keys, what a reload takes, and the options of mosquitto.conf."""
     return "\n".join(_lines()) + "\n"
 
 
@@ -61,7 +62,15 @@ def _lines() -> Iterator[str]:
             if plain:
                 yield from _table("", plain)
             yield from _inner(name, entry.kind.keys)
+    yield from _reload()
     yield from _mosquitto()
+
+
+def _reload() -> Iterator[str]:
+    yield from ["", "## What a reload takes", ""]
+    yield "A reload ([running](running.md#reload)) takes these tables and keys; all others need a"
+    yield from ["restart.", ""]
+    yield from table()
 
 
 def _inner(path: str, keys: Mapping[str, Key[Any]]) -> Iterator[str]:

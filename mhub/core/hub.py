@@ -33,7 +33,7 @@ from mhub.core.outgoing import QueueTotal
 from mhub.core.overload import Overload
 from mhub.core.partial import PartialPackets
 from mhub.core.peers import Peers
-from mhub.core.ports import JournalWriter
+from mhub.core.ports import JournalWriter, Tracer
 from mhub.core.principal import NOBODY, Principal
 from mhub.core.promises import Promises
 from mhub.core.publishing import Publishing
@@ -53,7 +53,6 @@ from mhub.core.storage import Storage
 from mhub.core.subscribing import Subscribing, remount
 from mhub.core.sys import SysTopics
 from mhub.core.timers import Wheel
-from mhub.core.tracing import Tracer
 from mhub.core.traffic import Walk
 from mhub.wire import reasons
 from mhub.wire.errors import ProtocolFault

@@ -103,3 +103,10 @@ class Intake(Protocol):
 
     def admits(self, message: Publish, qos: int, subscription: "Subscription") -> bool:
         """Whether the session takes it; False: it is not for it, or was dealt with."""
+
+
+class Tracer(Protocol):
+    """Who looks on at clients as they come (`mhub.core.tracing`)."""
+
+    def attached(self, connection: "Connection") -> None:
+        """A client has its session; its CONNACK is still to be sent.  Must not raise."""

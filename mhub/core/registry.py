@@ -130,15 +130,26 @@ class Registry(ReplicatedMap):
             found.append(_entry_of(key, self.entries[PREFIX + key]))
         return found
 
-    def keys(self, prefix: str, after: str = "") -> list[str]:
-        """Those that begin so, sorted, behind `after`: without looking at the entries."""
+    def keys(self, prefix: str, after: str = "", most: int = 0) -> list[str]:
+        """Those that begin so, sorted, behind `after`: without looking at the entries.
+
+        `most` of them; 0: all.
+        """
         keys = self._keys
         index = bisect_right(keys, after) if after > prefix else bisect_left(keys, prefix)
-        found = []
+        found: list[str] = []
         while index < len(keys) and keys[index].startswith(prefix):
             found.append(keys[index])
             index += 1
+            if most and len(found) == most:
+                break
         return found
+
+    def count(self, prefix: str, after: str = "") -> int:
+        """How many keys() finds."""
+        keys = self._keys
+        start = bisect_right(keys, after) if after > prefix else bisect_left(keys, prefix)
+        return max(0, bisect_left(keys, prefix + "\U0010ffff") - start)
 
     @property
     def revision(self) -> str:

@@ -14,7 +14,7 @@ from mhub.core.filters import Filters, Leaf
 from mhub.core.shared import Group, RemoteNode
 from mhub.core.slots import NOWHERE, Slots
 from mhub.core.stats import Stats
-from mhub.core.traffic import UNCOUNTED, Topics
+from mhub.core.topic_traffic import UNCOUNTED, Topics
 from mhub.core.tree import TopicTree
 from mhub.wire.primitives import text_of
 from mhub.wire.publish import topic_field

@@ -134,6 +134,7 @@ class Selection:
 
     def __init__(self, limit: int, descending: bool, by_name: bool) -> None:
         self._limit = limit
+        self._by_name = by_name
         self._reverse = descending and by_name  # else values are negated, and names ascend
         self._negate = descending and not by_name
         self._found: list[tuple[float, str]] = []
@@ -152,6 +153,22 @@ class Selection:
         self._after_rank = -value if self._negate else value
         self._after = name
         self._after_first = name.split(SEPARATOR)[0]
+
+    def is_passed(self, value: float, name: str) -> bool:
+        """Whether it was on an earlier page."""
+        return self._place(value, name) == PASSED
+
+    def offer(self, value: float, name: str) -> None:
+        """One that is not passed, and wanted."""
+        if self._place(value, name) == BEHIND:
+            self.fit += 1
+        else:
+            self.keep(value, name)
+
+    def _place(self, value: float, name: str) -> int:
+        return self.place_of(name) if self._by_name else self.place_of_value(value, name)
+
+    # The same for scans, which leave out what they need not look at.
 
     def place_of_value(self, value: float, name: str) -> int:
         """By value, then name."""

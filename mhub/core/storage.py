@@ -31,7 +31,21 @@ PAGE_MESSAGES: Final = 2048
 PAGE_BYTES: Final = 4 * 1024 * 1024
 """So much of a queue comes back from the store at a time, at most."""
 
-COMMIT_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
+COMMIT_S: Final[tuple[float, ...]] = (
+    0.0005,
+    0.001,
+    0.0025,
+    0.005,
+    0.01,
+    0.025,
+    0.05,
+    0.1,
+    0.25,
+    0.5,
+    1.0,
+    2.5,
+    10.0,
+)
 """The buckets of how long a batch takes to be safe, with all tries that it needs."""
 
 

@@ -7,18 +7,9 @@ are told: `Route.is_wanted` does not count them.
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Protocol
 
 from mhub.core.delivery import Subscriber, Subscription
 from mhub.wire.publish import Publish
-
-if TYPE_CHECKING:
-    from mhub.core.connection import Connection
-
-
-class Tracer(Protocol):
-    def attached(self, connection: "Connection") -> None:
-        """A client has its session; its CONNACK is still to be sent.  Must not raise."""
 
 
 class TopicTap(Subscriber):

@@ -69,7 +69,12 @@ class ListenersPart:
     async def prepare(self, old: Settings, new: Settings) -> "NewListeners":
         """Raises ListenError and TlsError."""
         entries = self._entries()
-        bound = {place_of(each.settings): each for each in entries.values() if each.is_bound}
+        bound = {
+            place_of(settings): each
+            for each in entries.values()
+            if each.is_bound
+            for settings in (each.settings, each.shown)  # with a port that the system chose
+        }
         plans: list[Plan] = []
         try:
             for settings in new.listeners:

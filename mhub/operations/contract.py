@@ -8,6 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from mhub.core.limits import Limits
 from mhub.core.records import Batch
 
 Say = Callable[[str], None]
@@ -494,6 +495,9 @@ class Surroundings(Protocol):
     def authenticators(self) -> list[AuthenticatorStatus]: ...
 
     def pushes(self) -> list[PushStatus]: ...
+
+    def limits(self) -> tuple[Limits, Mapping[str, Limits]]:
+        """Those of `[limits]`, and of each listener by its name."""
 
     def snapshot(self) -> AsyncGenerator[Batch, None] | None:
         """What the store has, of one moment, as Store.pages(); None: there is no store."""

@@ -54,6 +54,7 @@ from mhub.operations.contract import (
 )
 from mhub.operations.cursors import MOST
 from mhub.operations.history import History
+from mhub.operations.limits import LimitsInForce, limits_in_force
 from mhub.operations.live import LiveWatch
 from mhub.operations.monitor import Monitor
 from mhub.operations.numbers import Numbers
@@ -64,7 +65,7 @@ from mhub.operations.snapshot import hub_pages
 from mhub.operations.stats import Stats
 from mhub.operations.steer import SteeringOperations
 from mhub.store.contract import StoreError
-from mhub.store.jsonl import HEADER, records, to_line
+from mhub.store.jsonl import HEADER, REGISTRY, records, to_line
 from mhub.wire.errors import ProtocolFault
 from mhub.wire.packets import Request
 from mhub.wire.primitives import text_of
@@ -185,6 +186,9 @@ class Operations(SteeringOperations):
             cluster=self._cluster_summary(),
             access=self.access.status() if self.access is not None else None,
         )
+
+    async def limits(self) -> LimitsInForce:
+        return await limits_in_force(self._hub, *self._around.limits(), self.access)
 
     def _messages(self) -> MessageNumbers:
         stats = self._hub.stats
@@ -503,9 +507,10 @@ class Operations(SteeringOperations):
 
     # The store
 
-    async def store_export(self) -> AsyncGenerator[bytes, None]:
+    async def store_export(self, with_registry: bool = True) -> AsyncGenerator[bytes, None]:
         """The lines of an export, some at a time: sessions and what is retained, of one moment.
 
+        `with_registry`: also users, with the hashes of their passwords, and all else that is there.
         Of a broker without a store each session is of one moment, and not all of the same.
         """
         slices = self._slices()
@@ -518,6 +523,8 @@ class Operations(SteeringOperations):
                 async for batch in pages:
                     lines = []
                     for kind, values in records(batch):
+                        if kind == REGISTRY and not with_registry:
+                            continue
                         lines.append(to_line(kind, values))
                         if len(lines) == PORTION:
                             yield b"".join(lines)

@@ -1,10 +1,12 @@
 """Long work in slices: after a few milliseconds the reactor has its turn, then the work goes on."""
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable, Callable, Generator
+from typing import Final, TypeVar
 
 SLICE_S: Final = 0.0015
 """With the piece of work that is at hand when it is over, some 2 ms."""
+
+T = TypeVar("T")
 
 
 class Slices:
@@ -17,6 +19,16 @@ class Slices:
         self._clock = clock
         self._pause = pause
         self._until = clock() + SLICE_S
+
+    async def through(self, steps: Generator[None, None, T]) -> T:
+        """What a generator comes to that yields between two pieces of its work."""
+        while True:
+            try:
+                next(steps)
+            except StopIteration as stop:
+                found: T = stop.value
+                return found
+            await self.pause_if_due()
 
     async def pause_if_due(self) -> None:
         if self._clock() >= self._until:

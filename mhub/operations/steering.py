@@ -101,7 +101,7 @@ class TraceEvent:
 
     seq: int
     time: float
-    kind: str  # "packet", "message" (of a topic), "connected", "refused", "disconnected", "end"
+    kind: str  # "begin", "end"; "packet"; "message" of a topic; "connected", "refused", ...
     direction: str = ""  # "in": from the client, "out": to it
     packet: str = ""  # PUBLISH, PUBACK, ...
     client_id: str = ""  # of a message: who has published it

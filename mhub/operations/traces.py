@@ -47,7 +47,7 @@ QUEUE: Final = 1000
 _TOLD: Final = {
     events.REFUSED: "refused",
     events.DISCONNECTED: "disconnected",
-    events.TAKEN_OVER: "taken over",
+    events.TAKEN_OVER: "taken_over",
 }
 
 
@@ -91,6 +91,9 @@ class Trace:
             return
         self._queue.append(event)
         self._wake()
+
+    def begin(self) -> None:
+        self._put("begin", {})
 
     def end(self, why: str) -> None:
         if not self.ended:
@@ -200,8 +203,12 @@ class Traces:
     async def run(
         self, client_id: str, topic: str, seconds: float, most: int, payload_bytes: int
     ) -> AsyncGenerator[TraceEvent, None]:
-        """The events, up to one of kind "end".  Raises BadArgument and OperationError."""
+        """The events: one of kind "begin" at once, up to one of kind "end".
+
+        Raises BadArgument and OperationError in the place of the first.
+        """
         trace, remove = self.start(client_id, topic, seconds, most, payload_bytes)
+        trace.begin()
         try:
             while True:
                 event = await trace.next()

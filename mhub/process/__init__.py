@@ -2,7 +2,9 @@
 
 run          `mhub run`: the foreground, log lines, exit status
 signals      SIGTERM, SIGINT and SIGHUP, from the first moment of a start
-reload       SIGHUP: what has changed in the file, and what of it is in force
+reload       new settings while it runs: as a whole, or not at all
+parts        what a reload changes: limits, log, rules, cluster
+steering     what operators can change: reload, listeners, log, traces
 descriptors  the limit of open files
 threads      the reactor's, which look up names: a stop does not wait for them
 twistd       what would keep twistd from starting the broker

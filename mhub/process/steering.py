@@ -147,7 +147,7 @@ class BrokerSteering:
     def set_log_level(self, level: str, client_id: str, seconds: float) -> None:
         if not client_id:
             set_level(level)
-            self._log.info("the level of the log is {level} now", level=level, unlimited=True)
+            self._log.info("the level of the log is {least} now", least=level, forced=True)
             return
         if client_id not in self._watched and len(self._watched) >= MOST:
             raise OperationError(f"{MOST} clients have a level of their own, as many as may be")

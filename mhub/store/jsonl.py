@@ -46,6 +46,9 @@ PORTION: Final = 1000
 PORTION_BYTES: Final = 4 << 20
 """... unless they are long."""
 
+REGISTRY: Final = "registry"
+"""The kind of the lines with entries of the registry."""
+
 HEADER: Final = json.dumps({"mhub": "store", "schema": SCHEMA}).encode() + b"\n"
 
 # JSON can spell half a character, which no store could write.
@@ -234,7 +237,7 @@ KINDS: Final = {
     "message": _fields(MESSAGE, "refs"),  # which are counted
     "delivery": _fields(DELIVERY),
     "retained": {"topic": _field(TEXT), "body": _field(BODY)},
-    "registry": {
+    REGISTRY: {
         "key": Field(_key),
         "hlc": Field(_version, show=str),
         "value": _field(TEXT, ""),
@@ -275,7 +278,7 @@ def _entry(topic: str, body: bytes) -> tuple[str, dict[str, Any]] | None:
     try:
         key, hlc, value = entry_of(publish_of(body, 0.0))
         if topic == PREFIX + key and message(entry_message(key, value, hlc), 0.0) == body:
-            return "registry", {"key": key, "hlc": hlc, "value": value}
+            return REGISTRY, {"key": key, "hlc": hlc, "value": value}
     except ValueError:
         pass  # as it is, for mhub store check to find
     return None
@@ -334,7 +337,7 @@ class Survey:
             self._mids.add(values["mid"])
         elif kind == "retained":
             self._only_once(line, kind, values["topic"])
-        elif kind == "registry":
+        elif kind == REGISTRY:
             self._only_once(line, "retained", PREFIX + values["key"])
             if self._check_entry is not None:
                 try:
@@ -444,7 +447,7 @@ def _put(batch: Batch, kind: str, values: dict[str, Any], refs: Mapping[int, int
         batch.messages.append(MESSAGE.record([*given, refs.get(values["mid"], 0)]))
     elif kind == "delivery":
         batch.deliveries.append(DELIVERY.record(given))
-    elif kind == "registry":
+    elif kind == REGISTRY:
         entry = entry_message(values["key"], values["value"], values["hlc"])
         batch.retained[entry.topic] = message(entry, 0.0)
     elif kind == "note":

@@ -474,6 +474,47 @@ class FileTests(ServiceCase):
         self.assertFalse(self.may_publish(client, "a"))
         self.assertEqual(service.index.revision, before)
 
+    def test_other_settings(self) -> None:
+        """From the registry to a file, in force as a whole, off, and back."""
+        allow = "p, role:everyone, *, publish, {}, any, allow"
+        self.rules(CONNECT, allow.format("a"))
+        service = self.service()
+        client = self.client("alice")
+        self.assertTrue(self.may_publish(client, "a"))
+        self.write(CONNECT, allow.format("b"))
+        service.prepare(AccessSettings(policy=str(self.file)), True)()
+        self.world.settle()
+        self.assertFalse(self.may_publish(client, "a"))
+        self.assertTrue(self.may_publish(client, "b"))
+        self.assertEqual(service.policy, str(self.file))
+        # The file is looked at from now on, and users of the registry are still followed.
+        self.write(CONNECT, allow.format("c"))
+        self.look()
+        self.assertTrue(self.may_publish(client, "c"))
+        service.prepare(AccessSettings(policy=str(self.file), enabled=False), True)()
+        self.world.settle()
+        self.assertIsNone(self.hub.authorizer)
+        self.assertTrue(self.may_publish(client, "x"))
+        service.prepare(AccessSettings(), True)()
+        self.world.settle()
+        self.assertTrue(self.may_publish(client, "a"))
+        self.assertFalse(self.may_publish(client, "c"))
+        self.look()
+        self.rules(allow.format("d"))
+        self.world.settle()
+        self.assertTrue(self.may_publish(client, "d"))
+        service.stop()
+        self.assertEqual(self.reactor.getDelayedCalls(), [])
+
+    def test_a_file_with_a_mistake_is_not_taken(self) -> None:
+        self.rules(CONNECT)
+        service = self.service()
+        self.write("p, role:everyone")
+        settings = AccessSettings(policy=str(self.file))
+        self.assertRaises(PolicyError, service.prepare, settings, True)
+        self.assertEqual(service.policy, "registry")
+        self.client("alice")
+
     def test_mistake(self) -> None:
         """The policy stays as it was, and the line is named."""
         allow = "p, role:everyone, *, publish, a, any, allow"

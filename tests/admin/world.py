@@ -77,6 +77,7 @@ class AdminCase(SynchronousTestCase):
             self.wall,
             self.hub.flush,
             self.hub.events,
+            Pauses(),
         )
         self.operations = Operations(
             self.hub, Around(self.hub), self.clock.seconds, Pauses(), self.access

@@ -388,3 +388,54 @@ class SeveralTests(LinkCase):
         late = FakeEnds("late")
         self.links(late).dial(address)
         await late.next("opened")
+
+
+class SecretsTests(SynchronousTestCase):
+    """A new secret, while some nodes still have the previous one."""
+
+    def setUp(self) -> None:
+        self.now = 0.0
+        self.secrets = Secrets(b"old", lambda: self.now)
+
+    def knows(self, secret: bytes) -> bytes | None:
+        return self.secrets.used_in(Proof(SAID, DIALLER, SAID.proof(DIALLER, secret)))
+
+    def test_both_for_a_while(self) -> None:
+        self.secrets.change(b"new", 10.0)
+        self.assertEqual(self.secrets.current, b"new")
+        self.assertEqual(self.knows(b"new"), b"new")
+        self.assertEqual(self.knows(b"old"), b"old")
+        self.assertIsNone(self.knows(b"other"))
+        self.now = 10.0
+        self.assertIsNone(self.knows(b"old"))
+
+    def test_the_same_again_changes_nothing(self) -> None:
+        """A reload for another reason does not end the time of the previous one, nor begin one."""
+        self.secrets.change(b"old", 10.0)
+        self.assertIsNone(self.knows(b"new"))
+        self.secrets.change(b"new", 10.0)
+        self.now = 9.0
+        self.secrets.change(b"new", 10.0)
+        self.now = 10.0
+        self.assertIsNone(self.knows(b"old"))
+
+
+class RotationTests(LinkCase):
+    async def test_nodes_are_given_a_new_one_after_the_other(self) -> None:
+        """A node with the previous secret can still call one that has the new one."""
+        a, b = FakeEnds("node-a"), FakeEnds("node-b")
+        listener, address = self.listening(a)
+        dialler = self.links(b)
+        listener.secrets.change(b"another secret", 3600.0)
+        dialler.dial(address)
+        link = await b.next("opened")
+        dialler.secrets.change(b"another secret", 3600.0)
+        late = FakeEnds("node-late")
+        third = self.links(late)
+        third.secrets.change(b"another secret", 3600.0)
+        third.dial(address)
+        await late.next("opened")
+        link.send(1, b"still here")
+        await a.next("opened")
+        await a.next("opened")
+        self.assertEqual(await a.next("received"), (1, b"still here"))

@@ -2,6 +2,7 @@
 
 import json
 from collections import deque
+from random import Random
 from typing import Any
 
 from twisted.trial.unittest import SynchronousTestCase
@@ -10,6 +11,8 @@ from mhub.cluster import frames, queries
 from mhub.cluster.frames import pack, with_data
 from mhub.cluster.node import Node, NodeSettings
 from mhub.cluster.queries import MOST_ANSWERED, MOST_ASKED, PART_BYTES, Outcome, Replying
+from mhub.core.events import CRASHED, Event
+from tests.cluster.bending import bend
 from tests.cluster.far import Far, Here
 from tests.cluster.simulation import SimNode, Simulation, node_of
 
@@ -70,6 +73,16 @@ class AskingTests(Case):
         self.assertEqual(self.far.told(frames.ANSWER_MORE), [{"id": query["id"], "stop": True}])
         self.answer(query["id"], b"1")
         self.assertEqual((self.outcomes, self.far.closed), ([], ""))
+
+    def test_a_question_that_is_cancelled(self) -> None:
+        asked = self.ask()
+        [query] = self.far.told(frames.QUERY)
+        self.assertTrue(self.here.node.queries.cancel(asked))
+        self.assertFalse(self.here.node.queries.cancel(asked))
+        self.assertEqual(self.far.told(frames.ANSWER_MORE), [{"id": query["id"], "stop": True}])
+        self.answer(query["id"], b"1")
+        self.later(5.0)
+        self.assertEqual(self.outcomes, [])
 
     def test_a_link_that_ends_ends_its_questions(self) -> None:
         self.ask()
@@ -231,6 +244,58 @@ class OldSimulation(Simulation):
     def as_sent(self, sender: SimNode, kind: int, body: bytes) -> list[tuple[int, bytes]]:
         self.sent.add(kind)
         return [(kind, body)]
+
+
+class BentNode(SimNode):
+    crashes: list[str]
+
+    def emit(self, event: Event) -> None:
+        super().emit(event)
+        if event.kind == CRASHED:
+            self.crashes.append(f"{event.text} {event.error!r}")
+
+
+class BentSimulation(Simulation):
+    """Some frames of questions are not what they were when they arrive."""
+
+    def __init__(self, seed: int, names: str) -> None:
+        super().__init__(seed, names)
+        self.chance = Random(seed)
+        self.crashes: list[str] = []
+        for name in names:
+            node = BentNode(self, name, True, 0.0)
+            node.crashes = self.crashes
+            self.nodes[name] = node
+
+    def as_sent(self, sender: SimNode, kind: int, body: bytes) -> list[tuple[int, bytes]]:
+        if kind in (frames.QUERY, frames.ANSWER, frames.ANSWER_MORE):
+            if self.chance.random() < 0.2:
+                body = bend(self.chance, body)
+        return [(kind, body)]
+
+
+class BentTests(SynchronousTestCase):
+    def test_frames_that_are_not_right_are_no_defect_of_ours(self) -> None:
+        """Each question comes to one end, and the links come back."""
+        for seed in range(10):
+            sim = BentSimulation(seed, "ab")
+            sim.start()
+            sim.run(5.0)
+            outcomes: list[list[Outcome]] = []
+            for _ in range(20):
+                for side in sim.nodes.values():
+                    node = node_of(side)
+                    node.queries.respondent = lambda name, arguments, replying: replying.reply(
+                        bytes(2 * PART_BYTES)
+                    )
+                    [member] = node.members.values()
+                    outcomes.append([])
+                    node.queries.ask(member, "x", {"y": [1]}, 2.0, outcomes[-1].append)
+                sim.run(sim.chance.choice([0.0, 0.1, 3.0]))
+            sim.run(30.0)
+            self.assertEqual([len(each) for each in outcomes], [1] * len(outcomes))
+            self.assertEqual(sim.crashes, [])
+            self.assertTrue(sim.whole())
 
 
 class ClusterTests(SynchronousTestCase):

@@ -1,17 +1,20 @@
 """The node as a service: what it is told by `mhub ctl cluster`, and what it answers."""
 
+import json
+from collections.abc import Mapping
 from typing import Any
 
+from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.cluster import frames
 from mhub.cluster.contract import OLDEST, PROTOCOL
-from mhub.cluster.frames import pack
+from mhub.cluster.frames import pack, with_data
 from mhub.cluster.service import ClusterService
 from mhub.config.cluster import ClusterSettings
 from mhub.core.limits import Limits
-from mhub.operations.contract import NotThere, OperationError
+from mhub.operations.contract import NotThere, OperationError, Reply
 from mhub.operations.operations import Operations
 from tests.core.world import World
 from tests.operations.around import Around, Pauses
@@ -169,3 +172,89 @@ class ClientTests(Case):
         self.assertEqual(
             (told.cluster, told.node, told.members_up, told.members), ("plant", "a", 1, 1)
         )
+
+
+class QuestionTests(Case):
+    """Questions to other nodes and from them."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.far = self.link("b")
+        self.sent: list[tuple[int, bytes]] = []
+        self.patch(self.far, "send", lambda kind, body: self.sent.append((kind, body)))
+
+    def took(self, kind: int) -> list[bytes]:
+        return [body for sent, body in self.sent if sent == kind]
+
+    def ask(self, node: str) -> "Deferred[Reply]":
+        async def wait() -> Reply:
+            return await self.cluster.ask(node, "x", {"y": 1}, 2.0)
+
+        return Deferred.fromCoroutine(wait())
+
+    def hear(self, name: str = "x") -> tuple[dict[str, Any], bytes]:
+        """The answer to a question."""
+        node = self.cluster.node
+        query = pack(id=1, name=name, arguments={"y": 1}, within_s=2.0)
+        node.received(self.far, frames.QUERY, query)
+        head, _, data = self.took(frames.ANSWER)[-1].partition(b"\n")
+        return json.loads(head), data
+
+    def test_an_answer(self) -> None:
+        asked = self.ask("b")
+        self.assertNoResult(asked)
+        [query] = self.took(frames.QUERY)
+        head = {"id": json.loads(query)["id"], "last": True, "error": ""}
+        self.cluster.node.received(self.far, frames.ANSWER, with_data(b"[1]", **head))
+        self.assertEqual(self.successResultOf(asked), Reply(b"[1]"))
+
+    def test_a_node_that_is_not_there(self) -> None:
+        self.assertEqual(self.successResultOf(self.ask("c")).error, "Unavailable")
+        self.cluster.node.lost(self.far, "reset")
+        self.assertEqual(self.successResultOf(self.ask("b")).error, "Unavailable")
+
+    def test_whoever_asked_is_gone(self) -> None:
+        asked = self.ask("b")
+        asked.cancel()
+        self.failureResultOf(asked, CancelledError)
+        self.assertEqual(len(self.took(frames.ANSWER_MORE)), 1)
+        self.cluster.node.lost(self.far, "reset")
+
+    def test_answers_and_errors(self) -> None:
+        async def respond(name: str, arguments: Mapping[str, object]) -> bytes:
+            if name == "none":
+                raise NotThere("there is none")
+            if name == "defect":
+                raise KeyError("z")
+            return json.dumps([name, arguments]).encode()
+
+        self.cluster.serve(respond)
+        head, data = self.hear()
+        self.assertEqual((head["error"], json.loads(data)), ("", ["x", {"y": 1}]))
+        head, data = self.hear("none")
+        self.assertEqual((head["error"], data), ("NotThere", b"there is none"))
+        head, data = self.hear("defect")
+        self.assertEqual(head["error"], "OperationError")
+        self.assertIn(b"a defect of node a", data)
+        self.assertEqual(len(self.flushLoggedErrors(KeyError)), 1)
+
+    def test_an_answer_that_takes_its_time_is_cancelled(self) -> None:
+        ended = []
+        waiting: Deferred[bytes] = Deferred(lambda _: ended.append(True))
+
+        async def respond(name: str, arguments: Mapping[str, object]) -> bytes:
+            return await waiting
+
+        self.cluster.serve(respond)
+        query = pack(id=1, name="x", arguments={}, within_s=2.0)
+        self.cluster.node.received(self.far, frames.QUERY, query)
+        self.cluster.node.received(self.far, frames.ANSWER_MORE, pack(id=1, stop=True))
+        self.assertEqual((ended, self.took(frames.ANSWER)), ([True], []))
+
+    def test_a_client_of_another_node_that_changes(self) -> None:
+        changed: list[str] = []
+        self.cluster.watch_clients(changed.append)
+        node = self.cluster.node
+        node.received(self.far, frames.TABLE, pack(at=1, to=3, set=[["cx", 3], ["ft", 1]]))
+        node.received(self.far, frames.TABLE, pack(at=3, to=4, set=[["cx", 0]]))
+        self.assertEqual(changed, ["x", "x"])

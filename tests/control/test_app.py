@@ -63,7 +63,9 @@ class AppCase(TestCase):
 class RequestTests(AppCase):
     def test_result(self) -> None:
         self.ask("status")
-        self.assertAnswer(200, {"result": {"clients": [], "left": 1, "sessions": 2, "next": ""}})
+        self.assertAnswer(
+            200, {"result": {"clients": [], "left": 1, "sessions": 2, "next": "", "missing": []}}
+        )
         self.assertTrue(self.transport.disconnecting)
 
     def test_arguments(self) -> None:
@@ -133,7 +135,7 @@ class RequestTests(AppCase):
         self.assertAnswer(200, {"result": {"version": "1"}})
         self.assertEqual(
             self.operations.access.added,
-            [{"name": "alice", "password": "", "iterations": 0, "values": {}}],
+            [{"name": "alice", "password": "", "iterations": 0, "values": {}, "reason": ""}],
         )
 
     def test_access_refusals(self) -> None:

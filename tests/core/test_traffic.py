@@ -3,7 +3,7 @@
 from typing import Any
 from unittest import TestCase
 
-from mhub.core.traffic import IDLE_S, INTERVAL_S, TopicTraffic
+from mhub.core.topic_traffic import IDLE_S, INTERVAL_S, TopicTraffic
 from tests.core.rules import Rules, Trusting
 from tests.core.world import World
 from tests.helpers import packets as p

@@ -6,6 +6,7 @@ from typing import Any
 from twisted.internet.defer import Deferred
 
 from mhub.core.hub import Hub
+from mhub.core.limits import Limits
 from mhub.operations.contract import AuthenticatorStatus, ListenerStatus, PushStatus, Say
 
 
@@ -26,6 +27,9 @@ class Around:
 
     def pushes(self) -> list[PushStatus]:
         return []
+
+    def limits(self) -> tuple[Limits, Mapping[str, Limits]]:
+        return Limits(), {"mqtt": Limits(max_subscriptions=7)}
 
     def snapshot(self) -> Any:
         return None

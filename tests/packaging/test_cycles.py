@@ -12,7 +12,7 @@ CORE = "mhub.core."
 # The hub, what it owns, and the rules that act on all of it: docs/architecture.md says why.
 TOGETHER = {
     *("hub", "connection", "session", "peers", "peer", "channel_in", "channel_out"),
-    *("admission", "publishing", "subscribing", "redistribution", "storage", "metrics"),
+    *("admission", "publishing", "subscribing", "redistribution", "storage", "metrics", "traffic"),
     "ports",
 }
 

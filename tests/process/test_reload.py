@@ -151,7 +151,6 @@ class ReloadTests(SynchronousTestCase):
     def setUp(self) -> None:
         self.notes: list[str] = []
         self.file = ""
-        self.reads: list[Deferred[Settings]] = []
         self.reload = Reload(settings(""), self.read, (Refusal,))
 
     async def read(self) -> Settings:

@@ -1,16 +1,14 @@
 """MQTT over HTTP, to a broker in a process of its own, with clients of others at the far end."""
 
-import base64
-import http.client
 import json
 import re
 import signal
-import socket
 import threading
 from typing import Any
 
 from tests.helpers import packets
 from tests.system import mosquitto
+from tests.system.http_client import EventStream, ask
 from tests.system.paho import V5, Paho
 from tests.system.process import PATIENCE_S, Broker, wait_until
 from tests.system.raw import Raw
@@ -57,17 +55,7 @@ class HttpCase(AccessCase):
         user: str = "ann",
         **headers: str,
     ) -> tuple[int, dict[str, str], bytes]:
-        connection = http.client.HTTPConnection("127.0.0.1", self.admin, timeout=PATIENCE_S)
-        given = {**login(user), **{name.replace("_", "-"): text for name, text in headers.items()}}
-        if isinstance(body, (dict, list)):
-            body = json.dumps(body).encode()
-            given["Content-Type"] = "application/json"
-        try:
-            connection.request(method, path, body, given)
-            answer = connection.getresponse()
-            return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
-        finally:
-            connection.close()
+        return ask(("127.0.0.1", self.admin), method, path, body, user, headers)
 
     def publish(self, topic: str, payload: str, user: str = "ann", **fields: Any) -> Any:
         status, _, data = self.call(
@@ -75,51 +63,8 @@ class HttpCase(AccessCase):
         )
         return status, json.loads(data)
 
-    def listen(self, query: str, user: str = "ann", last: str = "") -> "EventStream":
+    def listen(self, query: str, user: str = "ann", last: str = "") -> EventStream:
         return EventStream(self, query, user, last)
-
-
-def login(user: str) -> dict[str, str]:
-    secret = base64.b64encode(f"{user}:pw-{user}".encode()).decode()
-    return {"Authorization": f"Basic {secret}"} if user else {}
-
-
-class EventStream:
-    """A reader of server-sent events, which reads when it is told to."""
-
-    def __init__(self, case: HttpCase, query: str, user: str, last: str) -> None:
-        self.sock = socket.socket()
-        self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
-        self.sock.settimeout(PATIENCE_S)
-        case.addCleanup(self.sock.close)
-        self.sock.connect(("127.0.0.1", case.admin))
-        lines = [f"GET /mqtt/subscribe?{query} HTTP/1.1", "Host: localhost"]
-        lines += [f"{name}: {value}" for name, value in login(user).items()]
-        if last:
-            lines.append(f"Last-Event-ID: {last}")
-        self.sock.sendall("\r\n".join([*lines, "", ""]).encode())
-        self.answer = http.client.HTTPResponse(self.sock, method="GET")
-        self.answer.begin()
-
-    def event(self) -> dict[str, Any]:
-        """The next one; comments and the time to retry are passed over."""
-        while True:
-            fields: dict[str, Any] = {"event": "message"}
-            while line := self.answer.readline().decode().rstrip("\n"):
-                name, _, value = line.partition(": ")
-                fields[name] = json.loads(value) if name == "data" else value
-            if "data" in fields:
-                return fields
-            if len(fields) == 1:
-                raise EOFError
-
-    def message(self) -> tuple[str, str]:
-        event = self.event()
-        return event["data"]["topic"], event["data"]["payload"]
-
-    def close(self) -> None:
-        self.answer.close()
-        self.sock.close()
 
 
 class PublishTests(HttpCase):

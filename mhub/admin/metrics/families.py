@@ -103,7 +103,7 @@ def _state(numbers: Numbers) -> Iterator[Family]:
 
 def _listeners(numbers: Numbers) -> Iterator[Family]:
     now = _gauge("mhub_listener_connections", "open connections of a listener")
-    most = _gauge("mhub_listener_connections_limit", "how many there may be, where that is set")
+    most = _gauge("mhub_listener_connections_limit", "how many it may have, if that is set")
     accepted = _counter("mhub_listener_connections_accepted", "connections a listener accepted")
     for each in numbers.listeners:
         now.of(each.connections, listener=each.name)
@@ -133,7 +133,7 @@ def _links(numbers: Numbers) -> Iterator[Family]:
     up = _gauge("mhub_cluster_link_up", "whether there is a link to a node")
     latency = _gauge("mhub_cluster_link_latency_seconds", "round trip to a node", "seconds")
     queued = _gauge("mhub_cluster_link_queued_messages", "messages that wait for a node")
-    size = _gauge("mhub_cluster_link_queued_bytes", "how much that is", "bytes")
+    size = _gauge("mhub_cluster_link_queued_bytes", "size of what waits for a node", "bytes")
     sent = _counter("mhub_cluster_link_messages_sent", "messages sent to a node")
     received = _counter("mhub_cluster_link_messages_received", "messages received from a node")
     dropped = _counter("mhub_cluster_link_messages_dropped", "messages that a node did not get")
@@ -153,10 +153,10 @@ def _pushes(numbers: Numbers) -> Iterator[Family]:
     if not numbers.pushes:
         return
     up = _gauge("mhub_push_up", "whether the server takes the numbers that are pushed to it")
-    sent = _counter("mhub_push_points_sent", "points that it has taken")
-    dropped = _counter("mhub_push_points_dropped", "points that it never got")
-    failures = _counter("mhub_push_failures", "requests to it that failed")
-    waiting = _gauge("mhub_push_points_waiting", "points that it has not got yet")
+    sent = _counter("mhub_push_points_sent", "points that the server has taken")
+    dropped = _counter("mhub_push_points_dropped", "points that the server never got")
+    failures = _counter("mhub_push_failures", "requests to the server that failed")
+    waiting = _gauge("mhub_push_points_waiting", "points that the server has not got yet")
     for each in numbers.pushes:
         up.of(each.state == "ok", server=each.name)
         sent.of(each.sent, "_total", server=each.name)
@@ -193,7 +193,9 @@ def _process(numbers: Numbers) -> Iterator[Family]:
     if process.open_files is not None:
         yield _gauge("process_open_fds", "open file descriptors").of(process.open_files)
     if process.max_open_files is not None:
-        yield _gauge("process_max_fds", "how many there may be").of(process.max_open_files)
+        yield _gauge("process_max_fds", "the limit of open file descriptors").of(
+            process.max_open_files
+        )
     for name, doc, counts in (
         ("python_gc_collections", "collections of garbage", process.gc_collections),
         ("python_gc_objects_collected", "objects collected", process.gc_collected),

@@ -42,8 +42,18 @@ DOCS: Final = {
     "mhub_cluster_sessions": "sessions between nodes, by what becomes of them",
     "mhub_cluster_messages_dropped": "messages that another node did not get, by cause",
     _STRANGERS: "connections to the peer port that did not become links, by cause",
+    "mhub_queued_messages": "messages that wait for clients",
+    "mhub_queued_bytes": "size of the messages that wait for clients",
+    "mhub_cluster_queued_bytes": "size of the messages that wait for other nodes",
+    "mhub_subscriptions_refused_patterns": (
+        "subscriptions refused because of limits.max_wildcard_patterns"
+    ),
+    "mhub_overloads": "how often the broker fell behind so far that it refused new clients",
+    "mhub_cluster_messages_refused": (
+        "QoS 1 and 2 messages that publishers were refused because another node's queue was full"
+    ),
 }
-"""Of names that several metrics have in common."""
+"""Of names that several metrics have in common, and where a text would need the one before it."""
 
 NAMES: Final[dict[str, Exposed]] = {
     "clients/total": Exposed("mhub_sessions"),

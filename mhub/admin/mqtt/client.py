@@ -36,6 +36,7 @@ from mhub.core.hub import Hub
 from mhub.core.limits import Limits
 from mhub.core.principal import Principal
 from mhub.operations.contract import BadArgument, LimitReached, TimedOut
+from mhub.operations.slices import SLICE_S
 from mhub.wire import decode, encode, reasons
 from mhub.wire import packets as kinds
 from mhub.wire.errors import ProtocolFault
@@ -85,16 +86,25 @@ class Place:
         self.clock = clock
         self.settle = settle
         self._limits = limits
+        self._given: Limits | None = None
+        self._made = Limits()
 
     def limits(self) -> Limits:
-        """Those of `[limits]`, but for what is about sockets, and names that are given here."""
-        return replace(
-            self._limits(),
-            versions=(5,),
-            username_as_client_id=False,
-            max_client_id_length=65535,
-            allow_keepalive_off=True,
-        )
+        """Those of `[limits]`, but for what is about sockets, and names that are given here.
+
+        The same object as long as these are the same: limits of users are kept for each.
+        """
+        given = self._limits()
+        if given is not self._given:
+            self._given = given
+            self._made = replace(
+                given,
+                versions=(5,),
+                username_as_client_id=False,
+                max_client_id_length=65535,
+                allow_keepalive_off=True,
+            )
+        return self._made
 
 
 @dataclass(eq=False)
@@ -131,7 +141,9 @@ class InProcessClient:
         self._place = place
         self._on_message = on_message
         self._on_end = on_end
-        self._buffer: list[bytes] = []
+        self._buffer: list[bytes] = []  # what came since the last turn
+        self._data = b""  # what came before, of which
+        self._pos = 0  # so much was read
         self._unread_bytes = 0
         self._is_full = False
         self._is_paused = False
@@ -288,8 +300,12 @@ class InProcessClient:
         waiting.done.errback(error)
 
     def _feed(self) -> None:
-        """Give the core what waits, as far as it takes more."""
+        """Give the core what waits, as far as it takes more, and there is time in this turn."""
+        until = self._place.clock() + SLICE_S
         while self._unsent and not self._is_paused and self.ended is None:
+            if self._place.clock() >= until:
+                self._schedule()
+                return
             waiting = self._unsent[0]
             message = waiting.message
             if message is not None and message.qos and self._unacknowledged >= self._window:
@@ -347,30 +363,37 @@ class InProcessClient:
         if self.ended is not None:
             return
         try:
-            self._read()
+            is_read = self._read()
         except ProtocolFault as fault:  # a defect of the core, or of this module
             self._place.hub.events.crashed("a client of the HTTP side", fault)
             self.lose("an internal error")
             return
-        if self._is_closed:
+        if not is_read:
+            self._schedule()
+        elif self._is_closed:
             self._end(self._last_words or Ended(reasons.UNSPECIFIED, "the connection has ended"))
             return
         if not self._is_paused:
             self._tell_fed()
         self._feed()
 
-    def _read(self) -> None:
-        data = b"".join(self._buffer)
-        self._buffer = []
-        pos = 0
-        while pos < len(data):
-            body, end = decode.frame(data, pos, len(data))
+    def _read(self) -> bool:
+        """Whether all whole packets that came were read; else time is up for this turn."""
+        if self._buffer:
+            self._data = b"".join([self._data[self._pos :], *self._buffer])
+            self._buffer = []
+            self._pos = 0
+        data = self._data
+        until = self._place.clock() + SLICE_S
+        while self._pos < len(data) and self.ended is None:
+            body, end = decode.frame(data, self._pos, len(data))
             if end == 0 or end > len(data):
-                break
-            self._on_packet(data[pos:end], body - pos)
-            pos = end
-        if pos < len(data) and self.ended is None:
-            self._buffer.insert(0, data[pos:])
+                return True
+            start, self._pos = self._pos, end
+            self._on_packet(data[start:end], body - start)
+            if self._place.clock() >= until and self._pos < len(data):
+                return False
+        return True
 
     def _on_packet(self, data: bytes, body: int) -> None:
         kind = data[0] >> 4

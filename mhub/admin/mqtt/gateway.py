@@ -50,6 +50,7 @@ class Gateway:
         self._publishing = Publishing(self.pool, pause)
         self._rings = Rings()
         self._wall = wall
+        self._pause = pause
 
     async def publish(self, caller: Principal, message: Message, timeout_s: float) -> Published:
         return await self._publishing.publish(caller, message, timeout_s)
@@ -102,6 +103,7 @@ class Gateway:
             self._rings if name and expiry_s else None,
             self._wall,
             is_allowed,
+            self._pause,
         )
         self.streams += 1
         stream.on_close = self._closed

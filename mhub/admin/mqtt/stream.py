@@ -28,6 +28,7 @@ from mhub.admin.mqtt.events import KEEP_ALIVE, Entry, Ring, Rings, event, messag
 from mhub.admin.mqtt.outcome import ended_error, error_of
 from mhub.admin.mqtt.packets import IF_NEW, Received
 from mhub.core.principal import Principal
+from mhub.operations.slices import Slices
 from mhub.wire import reasons
 
 KEEP_ALIVE_S: Final = 15.0
@@ -48,10 +49,12 @@ class Stream:
         rings: Rings | None,
         wall: Callable[[], float],
         is_allowed: Callable[[], Awaitable[bool]],
+        pause: Callable[[], Awaitable[object]],
     ) -> None:
         """`rings`: those of sessions that are kept; None: this one is not.
 
         is_allowed() is asked from time to time: whether the login of the reader is still one.
+        pause() is as for Slices.
         """
         self._place = place
         self._client_id = client_id
@@ -59,6 +62,8 @@ class Stream:
         self._ring = Ring() if rings is None else rings.of(client_id, principal.user)
         self._wall = wall
         self._is_allowed = is_allowed
+        self._pause = pause
+        self._slices = Slices(place.clock, pause)
         self._ask_at = place.clock() + KEEP_ALIVE_S
         self.on_close: Callable[[], None] | None = None
         self._arrived: deque[Received] = deque()
@@ -162,13 +167,19 @@ class Stream:
                 self._is_over = True
                 return event("end", _end_of(ended))
             if self._arrived:
+                await self._slices.pause_if_due()
+                if not self._arrived or self.client.ended is not None:
+                    continue
                 received = self._arrived.popleft()
                 data = self._event_of(received)
                 if data:
                     self._given = received
                     return data
                 self._taken(received)
-            elif not await self._wait():
+                continue
+            is_news = await self._wait()
+            self._slices = Slices(self._place.clock, self._pause)
+            if not is_news:
                 return KEEP_ALIVE
         return self._prepared.popleft()
 

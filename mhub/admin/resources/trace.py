@@ -23,8 +23,8 @@ async def trace(
 ) -> AsyncGenerator[bytes, None]:
     """Trace a client or topics, as server-sent events.
 
-    The name of an event is its kind, and its data are JSON. The last one is `end`. Events that come
-    too fast are left out, and counted in `dropped` of the next one.
+    The name of an event is its kind, and its data are JSON. The first one is `begin`, the last one
+    `end`. Events that come too fast are left out, and counted in `dropped` of the next one.
     """
     found = call.operations.trace(client_id, topic, seconds, most, payload_bytes)
     async with aclosing(found):

@@ -162,6 +162,13 @@ class PublishTests(GateCase):
         self.assertEqual(("192.0.2.7:4711", "admin"), (found.address, found.listener))
         self.assertIsNot(found, who)
 
+    def test_limits_are_made_once(self) -> None:
+        """What is kept for each object of them must not grow with each client."""
+        limits = {id(self.gateway.place.limits()) for _ in range(3)}
+        self.assertEqual(1, len(limits))
+        self.gate.limits = Limits(max_qos=1)
+        self.assertEqual((1, (5,)), _of(self.gateway.place.limits()))
+
     def test_no_authenticator_is_asked(self) -> None:
         class Never:
             def authenticate(self, claim: Any) -> Any:
@@ -197,6 +204,10 @@ class PublishTests(GateCase):
         return self.gate.begin(
             self.gateway.publish(person(), Message(topic="t", payload=b"2", qos=1), 30.0)
         )
+
+
+def _of(limits: Limits) -> tuple[int, tuple[int, ...]]:
+    return limits.max_qos, limits.versions
 
 
 class RefusalTests(GateCase):

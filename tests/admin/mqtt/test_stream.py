@@ -158,6 +158,14 @@ class SlowReaderTests(StreamCase):
         self.publish("a", "again", qos=0)
         self.assertEqual(["again"], reader.messages())
 
+    def test_the_reactor_has_its_turn_between_many_messages(self) -> None:
+        reader = self.open("a", qos=0)
+        self.gate.step_s = 0.0005
+        for number in range(300):
+            self.source.publish("a", b"%d" % number)
+        self.assertEqual([str(number) for number in range(300)], reader.messages())
+        self.assertGreater(self.gate.pauses, 50)
+
     def test_others_are_not_held_up(self) -> None:
         slow = self.open("a")
         quick = self.open("a", who=person("bob"))

@@ -34,16 +34,26 @@ class Gate:
     def __init__(self, world: World | None = None, **limits: Any) -> None:
         self.world = world or World(**limits)
         self.reactor = Clock()
+        self.step_s = 0.0  # by so much the time goes on whenever somebody looks at the clock
+        self.pauses = 0
         self.limits = Limits(**self.world.limits)
         self.gateway = Gateway(
             self.world.hub,
             lambda: self.limits,
             self.reactor,
-            lambda: self.world.now,
+            self.clock,
             lambda: WALL + self.world.now,
             self.world.hub.flush,
-            lambda: deferLater(self.reactor, 0),
+            self.pause,
         )
+
+    def clock(self) -> float:
+        self.world.now += self.step_s
+        return self.world.now
+
+    def pause(self) -> "Deferred[None]":
+        self.pauses += 1
+        return deferLater(self.reactor, 0)
 
     def settle(self) -> None:
         """All that happens without that time passes."""

@@ -1,0 +1,70 @@
+"""The nodes of the cluster, and the links between them."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from mhub.admin.endpoint import Call, Query, endpoint
+from mhub.operations.cluster_results import ClusterTotals, ClusterView, Forgotten
+from mhub.operations.contract import BadArgument
+
+
+@dataclass(frozen=True)
+class Left:
+    node: str
+    sessions: int  # that were handed over
+    clients: int  # that were sent elsewhere
+
+
+@endpoint("GET", "/cluster", resource="cluster")
+async def cluster(call: Call) -> ClusterView:
+    """Show the cluster.
+
+    The members as the node that is asked sees them, all links with their latency and queues, and
+    what the loss of each node would mean. `missing` names nodes that have not answered.
+    """
+    return await call.operations.everywhere.cluster()
+
+
+@endpoint("GET", "/cluster/totals", resource="stats")
+async def cluster_totals(call: Call) -> ClusterTotals:
+    """Show the numbers of all nodes, and their sums.
+
+    What all nodes have, as retained messages, counts once. Without a cluster it is the broker's own
+    status. `missing` names nodes that have not answered: they are not in the sums.
+    """
+    return await call.operations.everywhere.totals()
+
+
+@endpoint("POST", "/cluster/leave", resource="cluster")
+async def cluster_leave(
+    call: Call,
+    node: Annotated[str, Query("The name of this node, so that no other one leaves by mistake.")],
+) -> Left:
+    """Take a node out of the cluster for good.
+
+    Its clients are sent elsewhere and its sessions handed over, then it stops. The answer comes
+    when that is done, after a minute at most.
+    """
+    operations = call.operations
+    here = operations.cluster_status()["node"]
+    if node != here:
+        raise BadArgument(f"node: this is node {here}; ask {node} itself, which has to stop")
+    done = await operations.cluster_leave(lambda text: None)
+    return Left(node, _number(done["sessions"]), _number(done["clients"]))
+
+
+@endpoint("POST", "/cluster/forget", resource="cluster")
+async def cluster_forget(
+    call: Call,
+    node: Annotated[str, Query("A node that is gone and will not come back.", longest=256)],
+) -> Forgotten:
+    """Forget a node, at all nodes that can be reached.
+
+    What they keep for it is dropped, and sessions that only it had are given up. One that is linked
+    cannot be forgotten: let it leave, or stop it first.
+    """
+    return await call.operations.everywhere.cluster_forget(node)
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
