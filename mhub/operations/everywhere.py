@@ -217,7 +217,7 @@ class Everywhere:
             page, failed = await present.page(
                 self._nodes, self._hub, self._slices(), silent, match, state, limit, cursor
             )
-            if not failed:
+            if failed <= silent:
                 return page
             silent |= failed
 

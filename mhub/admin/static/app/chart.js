@@ -91,7 +91,7 @@ export class Spark extends HTMLElement {
 
   /** @param {Values} values */
   set values(values) {
-    const shown = thinned(values.slice(emptyStart([values], 36)), 120);
+    const shown = thinned(values.slice(emptyStart([values], 12)), 120);
     const path = pathOf(shown, 120, 30, topOf([shown]));
     this.#line.setAttribute("d", path);
     this.#area.setAttribute("d", areaOf(path));

@@ -3,6 +3,7 @@
 import { get, isAbort, said } from "../app/api.js";
 import { badge, button, field, fill, h, plainTable, select } from "../app/dom.js";
 import { count } from "../app/format.js";
+import { live } from "../app/live.js";
 import { link, note } from "../app/router.js";
 import { session } from "../app/session.js";
 import { table } from "../app/table.js";
@@ -23,6 +24,11 @@ export async function mount(root, context) {
   if (part === "groups") showGroups(body);
   else if (part === "routes") await showRoutes(body, context);
   else showAll(body, context);
+}
+
+/** Of no use without a cluster. @param {"wide" | "middle"} only */
+function nodeColumn(only) {
+  return live.now?.node === "" ? [] : [{ title: "Node", class: "col-small", only, cell: (/** @type {any} */ one) => one.node }];
 }
 
 /** @param {string} id */
@@ -47,7 +53,7 @@ function showAll(body, { query, signal }) {
       { title: "Client", sort: "client_id", class: "col-big", cell: (one) => clientLink(one.client_id) },
       { title: "QoS", class: "col-tiny", numeric: true, cell: (one) => one.qos },
       { title: "Client is", class: "col-small", only: "middle", cell: (one) => badge(one.connected ? "ok" : "off", one.connected ? "connected" : "offline") },
-      { title: "Node", class: "col-small", only: "wide", cell: (one) => one.node },
+      ...nodeColumn("wide"),
       { title: "Options", class: "col-mid", only: "wide", cell: (one) => [one.no_local ? "no local" : "", one.retain_as_published ? "retain as published" : ""].filter(Boolean).join(", ") },
     ],
     load: async (cursor, sort, abort) => {
@@ -85,8 +91,8 @@ function showGroups(body) {
       { title: "Filter", class: "col-big mono", cell: (one) => h("span", { title: one.filter }, one.filter) },
       { title: "Members", class: "col-small", numeric: true, cell: (one) => count(one.members) },
       { title: "Connected", class: "col-small", numeric: true, cell: (one) => count(one.connected) },
-      { title: "Node", class: "col-small", only: "middle", cell: (one) => one.node },
-      { title: "Other nodes", class: "col-mid", only: "wide", cell: (one) => Object.entries(one.nodes).map(([node, members]) => `${node}: ${members}`).join(", ") },
+      ...nodeColumn("middle"),
+      ...(live.now?.node === "" ? [] : [{ title: "Other nodes", class: "col-mid", only: /** @type {const} */ ("wide"), cell: (/** @type {any} */ one) => Object.entries(one.nodes).map(([node, members]) => `${node}: ${members}`).join(", ") }]),
       { title: "First members", class: "col-big", only: "middle", cell: (one) => one.first_members.map((/** @type {any} */ each, /** @type {number} */ at) => [at ? ", " : "", clientLink(each.client_id)]) },
     ],
     load: async (cursor, _sort, abort) => {
