@@ -18,7 +18,8 @@ class RemoteTests(BrokerCase):
     def setUp(self) -> None:
         self.directory = place(self)
         authority = Authority("ca")
-        authority.issue("localhost", names=["localhost"]).write(self.directory / "server")
+        files = (self.directory / "server.crt", self.directory / "server.key")
+        authority.issue("localhost", *files)
         authority.write(self.directory / "ca.crt")
         self.port = free_port()
         config = (
