@@ -228,8 +228,8 @@ class Broker(MultiService):
             ControlService(
                 settings.control.path,
                 settings.control.mode,
-                self.operations,
                 self.admin_app.klein(is_local=True),
+                self.admin_app.stop,
                 reactor,
                 required=settings.control.required,
             ).setServiceParent(self)
@@ -502,6 +502,12 @@ class Broker(MultiService):
         if self.admin is None or access is None:
             return
         self.admin.open()
+        if not self.access.has_administrators():
+            self._log.warn(
+                "no rule allows anybody to change anything over HTTP; to let role:admin, add the"
+                " rule `{rule}`",
+                rule="p, role:admin, *, admin:read|admin:write, #, any, allow",
+            )
         if first_user.is_wanted(self.hub, access):
             await first_user.make(self.hub, access, self.admin.address, self.console)
 

@@ -18,6 +18,9 @@ from mhub.operations.contract import BadArgument, OperationError
 LOCAL: Final = "local"
 """Who has said no name: at the control socket, or at the store itself."""
 
+SHOWN: Final = 10
+"""Names of a list that are told."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -65,5 +68,8 @@ def _told(name: str, value: object) -> str:
     if isinstance(value, Mapping):
         return f"{name} {' '.join(map(str, value))}"
     if isinstance(value, Sequence):
-        return f"{len(value)} to {name}"
+        if not all(isinstance(each, str) for each in value):
+            return f"{name} {len(value)}"
+        more = f" and {len(value) - SHOWN} more" if len(value) > SHOWN else ""
+        return f"{name} {' '.join(value[:SHOWN])}{more}"
     return name

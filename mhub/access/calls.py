@@ -15,11 +15,13 @@ API (`mhub.admin.resources`) that calls the same method.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from mhub.access.access import Access
-from mhub.access.table import MOST
-from mhub.operations.contract import BadArgument
+if TYPE_CHECKING:
+    from mhub.access.access import Access
+
+MOST: Final = 1000
+"""Items on one page."""
 
 
 @dataclass(frozen=True)
@@ -224,7 +226,7 @@ CALLS: Final[dict[str, Call]] = {
 }
 
 
-def perform(access: Access, call: Call, **arguments: object) -> object:
+def perform(access: "Access", call: Call, **arguments: object) -> object:
     """What the interface answers: a result, or an awaitable of one."""
     result: object = attrgetter(call.method)(access)(**arguments)
     return result
@@ -234,7 +236,7 @@ def request_of(call: Call, arguments: Mapping[str, object]) -> Request:
     """The request by which the admin API does a call.
 
     What is not given is what the call has for it, so that the answer does not depend on where the
-    call is made.  `by` is not sent: the broker knows who asks.
+    call is made.  `by` is not sent: the broker knows who asks.  Raises ValueError.
     """
     taken = {**call.parameters, **arguments}
     query: dict[str, object] = {}
@@ -243,7 +245,7 @@ def request_of(call: Call, arguments: Mapping[str, object]) -> Request:
     for name, value in taken.items():
         called = call.names.get(name, name)
         if isinstance(value, type):
-            raise BadArgument(f"{name} is missing")
+            raise ValueError(f"{name} is missing")
         if name == "by" or (called == "reason" and not value):
             continue
         if name == "expected":

@@ -31,7 +31,7 @@ from mhub.auth.wiring import costs_of
 from mhub.config import Settings
 from mhub.config.access import REGISTRY
 from mhub.config.auth import PasswordSettings
-from mhub.control.contract import ControlError, to_line
+from mhub.control.contract import ControlError
 from mhub.core.events import Events
 from mhub.core.hub import Hub, HubSettings
 from mhub.core.journal import Journal
@@ -87,7 +87,7 @@ class DirectAccess:
             result = self._wait(self._offline.perform(name, arguments))
         except (OperationError, StoreError) as error:
             raise ControlError(str(error)) from None
-        return json.loads(to_line({"result": result}))["result"]
+        return json.loads(json.dumps(result, default=vars))
 
     def close(self) -> None:
         self._wait(self._offline.store.close())

@@ -1,25 +1,18 @@
-"""What crosses the control socket: HTTP/1.1, a request for each operation.
+"""What both sides of the control socket know: how long requests may be, and how it is found."""
 
-    POST /NAME, the arguments as a JSON object       or GET /NAME, if there are none
-
-    answer   = *(data / {"progress": TEXT}) ({"result": VALUE} / {"error": TEXT})
-
-The answer is JSON, an object on each line.  What is neither of these three is data, such as the
-lines of an export.  An error that comes before anything else has the status 400 (the arguments are
-wrong), 404 (there is no such thing), 409 (not now, not here) or 500 (a defect of the broker).  An
-answer without its last line was cut off.
-"""
-
-import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
 MAX_REQUEST: Final = 4 << 20
-"""How long the arguments may be, in bytes: a policy of 10,000 rules, which is imported as a whole,
-has a quarter of that."""
+"""How long a body may be, in bytes: a policy of 10,000 rules, which is imported as a whole, has a
+quarter of that."""
+
+MAX_HEAD: Final = 256 << 10
+"""How long the lines before the body may be: the longest client id or topic of MQTT, of which each
+byte is written as three, is a query of 192 KiB."""
 
 MAX_UNIX_PATH: Final = 107
 """What the kernel's address structure holds, in bytes."""
@@ -27,28 +20,6 @@ MAX_UNIX_PATH: Final = 107
 
 class ControlError(Exception):
     """An operation failed, or the socket cannot be used; the text is for whoever wanted it."""
-
-
-def to_line(value: Mapping[str, object]) -> bytes:
-    """An object as it crosses the socket; a dataclass is an object with its fields.
-
-    Raises TypeError and ValueError.
-    """
-    text = json.dumps(value, default=vars, ensure_ascii=False, separators=(",", ":"))
-    # Half of a surrogate pair is what a command line makes of bytes that are not UTF-8, and has no
-    # UTF-8 itself; as an escape of Python's it is one of JSON's, too.
-    return text.encode("utf-8", "backslashreplace") + b"\n"
-
-
-def from_line(line: bytes) -> dict[str, object]:
-    """The object that a line holds.  Raises ValueError."""
-    try:
-        value = json.loads(line)
-    except RecursionError:
-        raise ValueError("nested too deeply") from None
-    if not isinstance(value, dict):
-        raise ValueError("not an object")
-    return value
 
 
 @contextmanager

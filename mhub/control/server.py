@@ -1,13 +1,14 @@
 """The control socket of a broker, as a Twisted service.
 
 The socket is bound early, with its permissions, and served from the start of the service; what is
-said there is in `app`.
+said there is the admin API.
 """
 
 import errno
 import os
 import socket
 import stat
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,14 +17,11 @@ from twisted.application.service import Service
 from twisted.internet.defer import Deferred
 from twisted.internet.interfaces import IReadDescriptor
 from twisted.python.failure import Failure
-from twisted.web.resource import Resource
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from mhub.control.app import ControlApp
 from mhub.control.contract import ControlError, short_name
 from mhub.control.site import BOUNDS, control_site
 from mhub.log import logger
-from mhub.operations.operations import Operations
 from mhub.web.site import BoundedSite
 
 ACCEPT_PAUSE_S: Final = 1.0
@@ -39,12 +37,13 @@ class ControlService(Service):
         self,
         path: str,
         mode: int,
-        operations: Operations,
-        admin: Klein | None,
+        app: Klein,
+        stop: Callable[[], None],
         reactor: Any,
         *,
         required: bool = True,
     ) -> None:
+        """`app` has the routes; stop() cancels what of them is running."""
         self._path = path
         self._mode = mode
         self._reactor = reactor
@@ -52,11 +51,8 @@ class ControlService(Service):
         self._log = logger("control")
         self._socket: socket.socket | None = None
         self._made: tuple[int, int] | None = None  # which file of that name is ours
-        self._app = ControlApp(operations, reactor)
-        root: Any = self._app.app.resource()
-        if admin is not None:
-            root = _Both(root, admin.resource())
-        self._site = control_site(root, reactor)
+        self._stop = stop
+        self._site = control_site(app.resource(), reactor)
         self._accepting: Accepting | None = None
 
     def privilegedStartService(self) -> None:
@@ -67,7 +63,7 @@ class ControlService(Service):
             if self._required:
                 raise
             self._log.warn(
-                "no control socket, so `mhub` commands cannot reach this broker: {error}",
+                "no control socket, so `mhub ctl` cannot reach this broker: {error}",
                 error=error,
             )
 
@@ -85,7 +81,7 @@ class ControlService(Service):
         if self._socket is not None:
             self._socket.close()
             _remove(self._path, self._made)
-        self._app.stop()
+        self._stop()
         return self._site.close()
 
 
@@ -152,22 +148,6 @@ def _remove(path: str, made: tuple[int, int] | None) -> None:
             os.unlink(path)
     except OSError:
         pass  # the next broker finds out that nobody answers there
-
-
-class _Both(Resource):
-    """The commands' own requests, and those of the admin API."""
-
-    isLeaf = True
-
-    def __init__(self, commands: Any, admin: Any) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self._commands = commands
-        self._admin = admin
-
-    def render(self, request: Any) -> Any:
-        if request.path.startswith(b"/admin/"):
-            return self._admin.render(request)
-        return self._commands.render(request)
 
 
 @implementer(IReadDescriptor)

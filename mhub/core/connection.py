@@ -629,9 +629,10 @@ class Connection(Waiter):
         if self.meter is not None and self.meter.out is not None:
             self._pay_output(self.meter.out)
         stats.publish_sent += 1
-        stats.publish_bytes_sent += len(message.payload)
+        size = len(message.payload)
+        stats.publish_bytes_sent += size
         self.messages_out += 1
-        self.bytes_out += len(message.payload)
+        self.bytes_out += size
         stats.packets_sent += 1
         if later:
             deferred = DeferredFrame(frame, message.payload if follows else b"", after, None)

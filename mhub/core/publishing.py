@@ -34,9 +34,10 @@ class Publishing:
         stats.packets_received += 1
         stats.publish_received += 1
         message = decode(data, first, body, end, connection.version, allowed.max_control_size)
-        stats.publish_bytes_received += len(message.payload)
+        size = len(message.payload)
+        stats.publish_bytes_received += size
         connection.messages_in += 1
-        connection.bytes_in += len(message.payload)
+        connection.bytes_in += size
         if message.alias or not message.topic_data:
             self._resolve_alias(connection, message)
         if connection.namespace is not None:
@@ -107,9 +108,10 @@ class Publishing:
         stats.dropped_rate += 1
         most = connection.limits.max_control_size
         message = decode(data, first, body, end, connection.version, most)
-        stats.publish_bytes_received += len(message.payload)
+        size = len(message.payload)
+        stats.publish_bytes_received += size
         connection.messages_in += 1
-        connection.bytes_in += len(message.payload)
+        connection.bytes_in += size
         if message.alias or not message.topic_data:
             self._resolve_alias(connection, message)
 

@@ -64,9 +64,14 @@ class Glob:
         self._first = pieces[0]
         self._last = pieces[-1]
         self._middle = [piece for piece in pieces[1:-1] if piece]
+        self._part = ""  # of *PART*, which most are
+        if self._is_plain and len(self._middle) == 1 and not self._first and not self._last:
+            self._part = self._middle[0]
         self._regex = None if self._is_plain else re.compile(translate(pattern))
 
     def fits(self, name: str) -> bool:
+        if self._part:
+            return self._part in name
         if self._regex is not None:
             return self._regex.match(name) is not None
         if self._is_exact:
@@ -247,17 +252,13 @@ class ClientScan:
         by_name = self._sort == 0
         if by_name and self.connected == ANY and not self.listener and not self.user:
             self._step_names(names)
-        elif self.glob is not None:
+        else:
             # First who fits by name: to look at a session takes longer.
             glob = self.glob
-            items = self._items
-            for index, name in enumerate(names):
-                if name and glob.fits(name):
-                    self._look_at(items[start + index], name, by_name)
-        else:
-            sessions = self._items[start:end]
-            for index, session in enumerate(sessions):
-                self._look_at(session, names[index], by_name)
+            for index, session in enumerate(self._items[start:end]):
+                name = names[index]
+                if glob is None or glob.fits(name):
+                    self._look_at(session, name, by_name)
         return end < len(self._items)
 
     def _step_names(self, names: list[str]) -> None:

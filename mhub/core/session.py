@@ -69,16 +69,17 @@ class Will:
 class Session(Subscriber):
     def __init__(self, hub: "Hub", client_id: str, allowed: Limits) -> None:
         super().__init__(client_id)
+        # First what lists of all sessions look at, so that it comes with one fetch from memory.
+        self.connection: Connection | None = None
+        self.queue: OutgoingQueue | None = None
+        self.subscriptions: dict[str, Subscription] = {}
+        self.inflight = Inflight(allowed.max_inflight)
         self.hub = hub
         self.limits = allowed
         self.counted_at = ""  # the listener among whose sessions it counts
         self.namespace: Namespace | None = None  # of the last connection; None: all topics
-        self.connection: Connection | None = None
-        self.subscriptions: dict[str, Subscription] = {}
         self.shares = False  # whether it ever was a member of a shared group
-        self.inflight = Inflight(allowed.max_inflight)
         self.replay: RetainedReplay | None = None
-        self.queue: OutgoingQueue | None = None
         self.incoming: dict[int, bool] = {}  # QoS 2 packet ids that wait for PUBREL: came just now?
         self.expiry_s = 0
         self.ends_at = 0.0  # 0: not before the connection does

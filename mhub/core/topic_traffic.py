@@ -14,7 +14,7 @@ from typing import Final
 from mhub.core.slots import NOWHERE, Slots
 
 INTERVAL_S: Final = 5.0
-"""How long a walk through all clients and topics takes."""
+"""How long a walk through all clients and topics takes; longer, if there are more than 100,000."""
 
 SMOOTHING_S: Final = 10.0
 """After so long without a message, a rate has gone down to a third."""

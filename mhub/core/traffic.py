@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from mhub.core.hub import Hub
 
 PORTION: Final = 5_000
-"""Connections or topics that are looked at in one tick, at most: half a millisecond."""
+"""Connections and topics that are looked at in one tick, at most: a millisecond or two."""
 
 FORGOTTEN: Final = 500
 """Topics that are forgotten in one tick, at most: half a millisecond."""

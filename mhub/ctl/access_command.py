@@ -1,76 +1,21 @@
 """What the commands about users, roles, rules and bans have in common."""
 
-import json
 import sys
-from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Callable, Mapping, Sequence
+from argparse import ArgumentParser, Namespace
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, Final
+from typing import Any
 
 from mhub.control.contract import ControlError
-from mhub.ctl.access_view import width
-from mhub.ctl.registry_calls import PLACE_HELP, RegistryCalls, add_place
-from mhub.ctl.table import table
-
-OK: Final = 0
-FAILED: Final = 1
-USAGE: Final = 2
-
-Do = Callable[[RegistryCalls, Namespace], int | None]
+from mhub.ctl.command import Commands
+from mhub.ctl.registry_calls import PLACE_HELP, RegistryCalls
 
 
-class AccessParser:
-    """`mhub ctl NAME COMMAND ...`: subcommands, each with the options that say where it works."""
+class AccessCommands(Commands[RegistryCalls]):
+    """Of a broker, or of its store."""
 
     def __init__(self, name: str, description: str) -> None:
-        self.parser = ArgumentParser(
-            prog=f"mhub ctl {name}", description=f"{description} {PLACE_HELP}"
-        )
-        self._commands: _SubParsersAction[ArgumentParser] = self.parser.add_subparsers(
-            dest="what", required=True, metavar="COMMAND"
-        )
-        self._do: dict[str, Do] = {}
-
-    def add(self, name: str, text: str, do: Do, more: str = "") -> ArgumentParser:
-        command = self._commands.add_parser(
-            name, help=text, description=f"{text[0].upper()}{text[1:]}.{more and ' '}{more}"
-        )
-        add_place(command)
-        command.add_argument("--json", action="store_true", help="print all there is, as JSON")
-        self._do[name] = do
-        return command
-
-    def run(self, argv: list[str]) -> int:
-        if argv and not argv[0].startswith("-") and argv[0] not in self._do:
-            return self._unknown(argv[0])
-        args = self.parser.parse_args(argv)
-        return run(f"{self.parser.prog} {args.what}", self._do[args.what], args)
-
-    def _unknown(self, name: str) -> int:
-        near = get_close_matches(name, self._do, n=1)
-        hint = f'did you mean "{near[0]}"?' if near else "expected one of " + ", ".join(self._do)
-        print(f'{self.parser.prog}: no command "{name}"; {hint}', file=sys.stderr)
-        return USAGE
-
-
-def run(prog: str, do: Do, args: Namespace) -> int:
-    """Do it; what goes wrong is one line."""
-    from mhub.config import ConfigError
-
-    try:
-        with RegistryCalls(args) as calls:
-            return do(calls, args) or OK
-    except ConfigError as error:
-        print(error, file=sys.stderr)
-    except BrokenPipeError:  # the reader of our output has had enough: no mistake of ours
-        raise
-    except OSError as error:
-        # Without the number, which says nothing to most people.
-        at = f"{error.filename}: " if error.filename else ""
-        print(f"{prog}: {at}{error.strerror or error}", file=sys.stderr)
-    except (ControlError, ValueError) as error:
-        print(f"{prog}: {error}", file=sys.stderr)
-    return FAILED
+        super().__init__(name, f"{description} {PLACE_HELP}", RegistryCalls)
 
 
 def note_unknown(calls: RegistryCalls, user: str) -> None:
@@ -79,24 +24,6 @@ def note_unknown(calls: RegistryCalls, user: str) -> None:
         calls("user", name=user)
     except ControlError as error:
         print(f"note: {error}", file=sys.stderr)
-
-
-def show(args: Namespace, found: object, text: Callable[[], Sequence[str]]) -> None:
-    """As JSON, or as the lines of text()."""
-    if args.json:
-        # Escaped: a name may hold what acts on a terminal.
-        print(json.dumps(found, indent=2))
-        return
-    for line in text():
-        print(line)
-
-
-def rows(found: Sequence[Mapping[str, str]], flexible: Sequence[str], empty: str) -> list[str]:
-    """A table, or on stderr that there is nothing."""
-    if not found:
-        print(empty, file=sys.stderr)
-        return []
-    return table(found, frozenset(), flexible, width())
 
 
 def add_password(command: ArgumentParser, with_scram: bool = True) -> None:

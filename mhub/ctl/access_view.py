@@ -1,13 +1,11 @@
 """How users, roles, rules and bans look on a terminal."""
 
-import os
-import shutil
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from textwrap import wrap
 from typing import Any, Final
 
+from mhub.ctl.command import width
 from mhub.ctl.table import safe
 
 INDENT: Final = 13
@@ -37,13 +35,6 @@ def folded(text: str, room: int) -> list[str]:
         break_long_words=False,
         break_on_hyphens=False,
     ) or [text]
-
-
-def width() -> int:
-    """What lines are cut to: nothing is, in a file or a pipe."""
-    if sys.stdout.isatty() or "COLUMNS" in os.environ:
-        return shutil.get_terminal_size().columns
-    return 1 << 20
 
 
 def joined(names: Sequence[str]) -> str:

@@ -5,8 +5,9 @@ import time
 from argparse import Namespace
 from datetime import datetime
 
-from mhub.ctl.access_command import AccessParser, note_unknown, rows, show
+from mhub.ctl.access_command import AccessCommands, note_unknown
 from mhub.ctl.access_view import until_text
+from mhub.ctl.command import rows, show
 from mhub.ctl.registry_calls import RegistryCalls
 from mhub.ctl.table import safe
 
@@ -21,13 +22,15 @@ LOGINS = 'A lock-out of a user at one address is "login", with "ADDRESS NAME" as
 
 def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
-    commands = AccessParser(
+    commands = AccessCommands(
         "ban",
         "Who may not connect, on any node. A ban disconnects at once. What the broker itself has"
         " locked out after failed logins is listed and removed in the same way.",
     )
     add = commands.add("add", "ban a user, a client id, or an address", _add, WHAT)
-    remove = commands.add("remove", "end a ban or a lock-out", _remove, f"{WHAT} {LOGINS}")
+    remove = commands.add(
+        "remove", "end a ban or a lock-out", _remove, f"{WHAT} {LOGINS}", changes=True
+    )
     for command, kinds in ((add, KINDS), (remove, (*KINDS, "login"))):
         command.add_argument("kind", metavar="KIND", help=", ".join(kinds))
         command.add_argument("value", metavar="VALUE", help="the name, the client id, the address")
@@ -43,7 +46,7 @@ def main(argv: list[str]) -> int:
 
 
 def _add(calls: RegistryCalls, args: Namespace) -> None:
-    until = _until(args)
+    until = until_of(args)
     done = calls(
         "ban-add",
         kind=args.kind,
@@ -63,7 +66,8 @@ def _add(calls: RegistryCalls, args: Namespace) -> None:
     show(args, done, lambda: [f'banned the {args.kind} "{safe(value)}"{lasts}'])
 
 
-def _until(args: Namespace) -> float:
+def until_of(args: Namespace) -> float:
+    """What --for or --until say; 0: for ever.  Raises ValueError."""
     if args.lasts:
         from mhub.config.units import parse_duration
 
@@ -98,7 +102,7 @@ def _remove(calls: RegistryCalls, args: Namespace) -> None:
 
 
 def _list(calls: RegistryCalls, args: Namespace) -> None:
-    page = calls.all("bans", "bans", "key", kind=args.kind)
+    page = calls.all("bans", "bans", "key", kind=args.kind, what="all")
 
     def text() -> list[str]:
         found = [

@@ -7,11 +7,22 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from mhub.ctl.figures import Facts, count, number_of, short_count, short_size, short_time
+from mhub.ctl.figures import (
+    Facts,
+    count,
+    number_of,
+    short_count,
+    short_rate,
+    short_size,
+    short_time,
+)
 from mhub.ctl.table import safe, table
 
-RIGHT: Final = frozenset({"since", "subs", "queued", "flight"})
-FLEXIBLE: Final = ("client", "user", "address", "listener")
+RIGHT: Final = frozenset({"since", "subs", "in/s", "out/s", "queued", "flight"})
+FLEXIBLE: Final = ("client", "user", "address", "listener", "node")
+OPTIONAL: Final = ("mqtt", "listener", "flight", "subs", "node")
+"""Columns that a narrow terminal has no room for; these first."""
+
 INDENT: Final = 14
 
 
@@ -150,12 +161,20 @@ def clients_text(clients: Sequence[Facts], width: int) -> list[str]:
             "mqtt": _text(client, "version"),
             "since": short_time(number_of(client, "connected_s")),
             "subs": _count(client, "subscriptions"),
+            "in/s": _rate(client, "messages_in_per_s"),
+            "out/s": _rate(client, "messages_out_per_s"),
             "queued": _count(client, "queued"),
             "flight": _count(client, "inflight"),
+            "node": _text(client, "node", ""),
         }
         for client in clients
     ]
-    return table(rows, RIGHT, FLEXIBLE, width) if rows else []
+    return table(rows, RIGHT, FLEXIBLE, width, OPTIONAL) if rows else []
+
+
+def _rate(client: Facts, name: str) -> str:
+    """Of one that is not connected, nothing."""
+    return short_rate(number_of(client, name)) if is_connected(client) else ""
 
 
 def client_text(detail: Facts) -> str:
@@ -249,10 +268,6 @@ def kicked_text(kicked: Facts) -> str:
     done = "disconnected" if kicked.get("was_connected") is True else "was not connected"
     gone = ", its session is deleted" if kicked.get("session_deleted") is True else ""
     return f"{_text(kicked, 'client_id')}: {done}{gone}"
-
-
-def clients_left(shown: int, left: int) -> str:
-    return f"{count(shown, 'client')}" + (f" of {shown + left}" if left else "")
 
 
 def _line(lines: list[str], name: str, text: str) -> None:

@@ -1,25 +1,30 @@
-"""`mhub ctl cluster status|leave|forget`: see and change the cluster of a running node.
+"""`mhub ctl cluster status|leave|forget` and `mhub ctl presence`: nodes, and who is where."""
 
-All of it happens in the node, which is asked through its control socket.
-"""
-
-import json
 import shutil
 import sys
-from argparse import ArgumentParser
-from typing import Final
+from argparse import Namespace
+from typing import Any, Final
 
-from mhub.control.contract import ControlError
-from mhub.ctl.client import call, facts
+from mhub.ctl.client import Api, facts
 from mhub.ctl.cluster_view import render
-from mhub.ctl.figures import count
-from mhub.ctl.place import add_place, socket_of
-
-OK: Final = 0
-FAILED: Final = 1
+from mhub.ctl.command import (
+    Commands,
+    Single,
+    add_paging,
+    add_scope,
+    api_of,
+    pages,
+    rows,
+    scope_of,
+    show,
+    tell_missing,
+    tell_rest,
+)
+from mhub.ctl.figures import clock, count, number_of
+from mhub.ctl.table import safe
 
 STATUS_HELP: Final = (
-    " Of each other node: ms is how long a message takes there and back; queue, the messages and"
+    "Of each other node: ms is how long a message takes there and back; queue, the messages and"
     " bytes that wait for it; routes, the filters that it wants messages for; since, how long it"
     " has been in this state."
 )
@@ -29,74 +34,123 @@ LEAVING_S: Final = 600.0
 
 def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
-    args = _parser().parse_args(argv)
-    try:
-        path = socket_of(args, "node")
-        if not path:
-            return FAILED
-        if args.what == "status":
-            _status(path, args.json)
-        elif args.what == "leave":
-            _leave(path)
-        else:
-            _forget(path, args.node)
-    except ControlError as error:
-        print(f"mhub ctl cluster {args.what}: {error}", file=sys.stderr)
-        return FAILED
-    return OK
-
-
-def _status(path: str, as_json: bool) -> None:
-    status = facts(call(path, "cluster-status"))
-    if as_json:
-        print(json.dumps(status, indent=2))
-    else:
-        print(render(status, shutil.get_terminal_size().columns))
-
-
-def _leave(path: str) -> None:
-    def say(text: str) -> None:
-        print(text, flush=True)
-
-    done = facts(call(path, "cluster-leave", None, say, LEAVING_S))
-    print(
-        f"left the cluster: {count(done.get('sessions'), 'session')} handed over,"
-        f" {count(done.get('clients'), 'client')} disconnected"
+    commands = Commands("cluster", "See and change the cluster of a running node.", api_of)
+    status = commands.add(
+        "status", "show the node, and how it sees each other node", _status, STATUS_HELP
     )
-
-
-def _forget(path: str, node: str) -> None:
-    done = facts(call(path, "cluster-forget", {"node": node}))
-    print(
-        f"forgot {done.get('node', node)}: {count(done.get('messages'), 'message')} for it and"
-        f" {count(done.get('routes'), 'route')} of it dropped"
+    add_scope(status)
+    leave = commands.add(
+        "leave",
+        "take the node out of its cluster: hand its sessions over to other nodes, send its clients"
+        " away",
+        _leave,
+        changes=True,
     )
-
-
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(
-        prog="mhub ctl cluster", description="See and change the cluster of a running node."
+    leave.add_argument(
+        "node", metavar="NODE", nargs="?", help="refuse if another node than this one answers"
     )
-    commands = parser.add_subparsers(dest="what", required=True, metavar="COMMAND")
-    for what, text in (
-        ("status", "show the node, and how it sees each other node"),
-        (
-            "leave",
-            "take the node out of its cluster: hand its sessions over to other nodes, send its"
-            " clients away",
-        ),
-        (
-            "forget",
-            "give up a node that will not come back, with the messages that are kept for it",
-        ),
-    ):
-        more = STATUS_HELP if what == "status" else ""
-        command = commands.add_parser(
-            what, help=text, description=f"{text[0].upper()}{text[1:]}.{more}"
+    forget = commands.add(
+        "forget",
+        "give up a node that will not come back, with the messages that are kept for it",
+        _forget,
+        changes=True,
+    )
+    forget.add_argument("node", metavar="NODE", help="the name of the node to forget")
+    return commands.run(argv)
+
+
+def presence(argv: list[str]) -> int:
+    command = Single(
+        "presence",
+        "Show which clients are connected, since when, from where and at which node; each client of"
+        " a cluster once.",
+        _presence,
+    )
+    parser = command.parser
+    parser.add_argument("--match", default="", metavar="GLOB", help="only client ids that match")
+    state = parser.add_mutually_exclusive_group()
+    for name in ("connected", "offline"):
+        state.add_argument(
+            f"--{name}", dest="state", action="store_const", const=name, help="only those"
         )
-        add_place(command, "node")
-        if what == "status":
-            command.add_argument("--json", action="store_true", help="print all there is, as JSON")
-        elif what == "forget":
-            command.add_argument("node", metavar="NODE", help="the name of the node to forget")
-    return parser
+    add_paging(parser)
+    add_scope(parser)
+    return command.run(argv)
+
+
+def _status(api: Api, args: Namespace) -> None:
+    found = api.get("cluster", **scope_of(args))
+    state = facts(found.get("state", found))
+
+    def text() -> list[str]:
+        lines = [render(state, shutil.get_terminal_size().columns)]
+        losses = [each for each in found.get("losses") or () if each.get("text")]
+        if losses:
+            lines += ["", "if a node is lost:"]
+            lines += [
+                f"  {safe(str(each.get('node')))}: {safe(str(each['text']))}" for each in losses
+            ]
+        return lines
+
+    show(args, found, text)
+    if not args.json:
+        tell_missing(found)
+
+
+def _leave(api: Api, args: Namespace) -> None:
+    node = args.node or facts(api.get("cluster", scope="node").get("state")).get("node", "")
+    if not args.json:
+        print(f"{safe(str(node))} hands over its sessions; this may take a minute", flush=True)
+    api.silence_s = LEAVING_S
+    done = api.post("cluster/leave", {"node": node})
+    text = (
+        f"left the cluster: {count(number_of(done, 'sessions'), 'session')} handed over,"
+        f" {count(number_of(done, 'clients'), 'client')} disconnected"
+    )
+    show(args, done, lambda: [text])
+
+
+def _forget(api: Api, args: Namespace) -> None:
+    done = api.post("cluster/forget", {"node": args.node})
+
+    def text() -> list[str]:
+        messages = count(number_of(done, "messages"), "message")
+        made = f"forgot {safe(str(done.get('node', args.node)))}: {messages} for it"
+        if "routes" in done:
+            made += f" and {count(number_of(done, 'routes'), 'route')} of it"
+        return [f"{made} dropped"]
+
+    show(args, done, text)
+    missing = done.get("missing") or ()
+    if missing:
+        names = safe(", ".join(map(str, missing)))
+        print(f"these nodes have not answered, and may still know it: {names}", file=sys.stderr)
+
+
+def _presence(api: Api, args: Namespace) -> None:
+    asked = {"match": args.match, "state": args.state, **scope_of(args)}
+    found, page = pages(api, "presence", "clients", args, **asked)
+
+    def text() -> list[str]:
+        shown = [
+            {
+                "client": safe(str(each.get("client_id", "-"))),
+                "state": safe(str(each.get("state", "-"))),
+                "since": clock(number_of(each, "since")),
+                "address": safe(str(each.get("address") or "")),
+                "user": safe(str(each.get("user") or "")),
+                "node": _node(each),
+            }
+            for each in found
+        ]
+        flexible = ("client", "user", "address", "node")
+        return rows(shown, flexible, "no clients", optional=("user", "address"))
+
+    show(args, {**page, "clients": found}, text)
+    if not args.json:
+        tell_rest(len(found), page, "clients")
+
+
+def _node(client: dict[str, Any]) -> str:
+    name = safe(str(client.get("node") or ""))
+    return f"{name} (down)" if client.get("node_state") == "down" else name

@@ -3,9 +3,10 @@
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
-from mhub.ctl.access_command import OK, pairs, run, show
+from mhub.ctl.access_command import pairs
 from mhub.ctl.access_view import titled
-from mhub.ctl.registry_calls import PLACE_HELP, RegistryCalls, add_place
+from mhub.ctl.command import OK, add_common, run, show
+from mhub.ctl.registry_calls import PLACE_HELP, RegistryCalls
 from mhub.ctl.table import safe
 
 
@@ -46,8 +47,7 @@ def main(argv: list[str]) -> int:
         "--attribute", action="append", metavar="NAME=VALUE", help="if it had this attribute"
     )
     parser.add_argument("--cn", default="", metavar="NAME", help="if its certificate had this name")
-    add_place(parser)
-    parser.add_argument("--json", action="store_true", help="print all there is, as JSON")
+    add_common(parser)
     args = parser.parse_args(argv)
     if not args.user and not args.client and not args.anonymous:
         parser.error("name who: --user NAME, --client ID or --anonymous")
@@ -55,7 +55,7 @@ def main(argv: list[str]) -> int:
         parser.error("--user and --anonymous: one of them")
     if args.action != "connect" and not args.topic:
         parser.error(f"--topic is needed for {args.action}")
-    return run("mhub ctl explain", _explain, args)
+    return run("mhub ctl explain", RegistryCalls, _explain, args)
 
 
 def _explain(calls: RegistryCalls, args: Namespace) -> int:

@@ -24,6 +24,13 @@ def short_count(number: float | None) -> str:
     return "-" if number is None else _short(number, 1000, ("", "k", "M", "G", "T"))
 
 
+def short_rate(per_s: float | None) -> str:
+    """The same, with a decimal of what is less than 10: "0", "0.2", "12", "3.4k"."""
+    if per_s is None or per_s >= 9.95 or per_s <= 0:
+        return short_count(per_s)
+    return f"{max(per_s, 0.1):.1f}"
+
+
 def short_size(size: float | None) -> str:
     """At most 5 characters: "999", "1.2K", "64M"."""
     return "-" if size is None else _short(size, 1024, ("", "K", "M", "G", "T"))
@@ -37,6 +44,15 @@ def _short(number: float, step: int, units: Sequence[str]) -> str:
         number /= step
     exact = unit and number < 9.95
     return f"{number:.1f}{unit}" if exact else f"{number:.0f}{unit}"
+
+
+def clock(seconds: float | None) -> str:
+    """A time of day, as this machine has it; with the date."""
+    if seconds is None:
+        return "-"
+    from datetime import datetime
+
+    return datetime.fromtimestamp(seconds).isoformat(" ", "seconds")
 
 
 def short_time(seconds: float | None) -> str:

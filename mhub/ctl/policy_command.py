@@ -1,4 +1,4 @@
-"""`mhub ctl policy list|add|remove|import|import-mosquitto|export|test|check|diff`.
+"""`mhub ctl policy list|add|remove|import|import-mosquitto|export|test|check|diff|dry-run`.
 
 Rules are read and changed where they are, in the registry; test, check and diff work on files and
 on what the registry has, in this process, so that a broker is not kept from its messages.
@@ -10,8 +10,10 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final
 
-from mhub.ctl.access_command import FAILED, OK, AccessParser, note_unknown, rows, show
-from mhub.ctl.access_view import folded, row_text, width
+from mhub.ctl import dry_run
+from mhub.ctl.access_command import AccessCommands, note_unknown
+from mhub.ctl.access_view import folded, row_text
+from mhub.ctl.command import FAILED, OK, rows, show, width
 from mhub.ctl.registry_calls import RegistryCalls
 from mhub.ctl.table import safe
 
@@ -38,7 +40,7 @@ USERS_AT_ONCE: Final = 5_000
 
 def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
-    commands = AccessParser(
+    commands = AccessCommands(
         "policy",
         "The rules that say what clients may do. All rules that match count, deny is stronger than"
         " allow, and what no rule allows is denied.",
@@ -60,7 +62,7 @@ def main(argv: list[str]) -> int:
         "--all", action="store_true", help="also what users and roles have by their own entries"
     )
 
-    add = commands.add("add", "add a rule", _add, ROW_HELP)
+    add = commands.add("add", "add a rule", _add, ROW_HELP, changes=True)
     add.add_argument(
         "row", metavar="ROW", nargs="+", help="a line of a policy, or SUBJECT ACTION TOPIC"
     )
@@ -76,10 +78,12 @@ def main(argv: list[str]) -> int:
     )
     add.add_argument("--note", default="", metavar="TEXT", help="for people")
 
-    remove = commands.add("remove", "remove rules by their ids", _remove)
+    remove = commands.add("remove", "remove rules by their ids", _remove, changes=True)
     remove.add_argument("id", metavar="ID", nargs="+", help="as in `mhub ctl policy list`")
 
-    bring = commands.add("import", "add the rules of a CSV file, all of them or none", _import)
+    bring = commands.add(
+        "import", "add the rules of a CSV file, all of them or none", _import, changes=True
+    )
     bring.add_argument("file", metavar="FILE", help="the file; - is stdin")
     bring.add_argument(
         "--replace", action="store_true", help="remove all rules that are not in the file"
@@ -92,6 +96,7 @@ def main(argv: list[str]) -> int:
         _import_mosquitto,
         "The rules decide as Mosquitto does; docs/mosquitto.md says where not. A line that cannot"
         " be said in rules is refused, and named.",
+        changes=True,
     )
     mosquitto.add_argument("file", metavar="ACL_FILE", help="the acl_file")
     mosquitto.add_argument(
@@ -146,6 +151,7 @@ def main(argv: list[str]) -> int:
     )
     for name in ("old", "new"):
         diff.add_argument(name, metavar=name.upper(), help="a CSV file, or `registry`")
+    dry_run.add_to(commands)
     return commands.run(argv)
 
 

@@ -1,17 +1,19 @@
 """Where a command about users, roles, rules and bans works: a running broker, or its store.
 
-A broker is asked through its control socket.  If none runs, the same calls are made in this
-process, on the store that the configuration names (`mhub.access.direct`).
+A broker is asked over its admin API.  If none runs, the same calls are made in this process, on the
+store that the configuration names (`mhub.access.direct`).
 """
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import Namespace
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from mhub.access.calls import CALLS, request_of
 from mhub.control.contract import ControlError
-from mhub.ctl.client import NoBroker, call, facts
-from mhub.ctl.place import socket_of
+from mhub.ctl.client import NOT_UNDERSTOOD, Api, NoBroker, facts
+from mhub.ctl.command import PAGE, BadConfiguration
+from mhub.ctl.place import Place, place_of
 
 if TYPE_CHECKING:
     from mhub.access.direct import DirectAccess
@@ -31,20 +33,30 @@ class RegistryCalls:
 
     def __init__(self, args: Namespace) -> None:
         self._args = args
-        self._path: str | None = None  # "": there is no socket
-        self._settings: Settings | None = None  # None: only the socket is known
+        self._is_found = False
+        self._api: Api | None = None  # None: there is no socket
+        self._settings: Settings | None = None  # None: only the place is known
         self._direct: DirectAccess | None = None
 
     def _find(self) -> None:
-        """Raises ControlError, and ConfigError."""
+        """Raises ControlError."""
         args = self._args
-        if args.config and not args.socket:
-            from mhub.config import load
+        self._is_found = True
+        place: Place | None
+        if args.config:
+            from mhub.config import ConfigError, load
 
-            self._settings = load(args.config)
-            self._path = self._settings.control.path
+            try:
+                self._settings = load(args.config)
+            except ConfigError as error:
+                print(error, file=sys.stderr)
+                raise BadConfiguration from None
+            path = self._settings.control.path
+            place = Place(socket=path) if path else None
         else:
-            self._path = socket_of(args, "broker")
+            place = place_of(args)
+        if place is not None:
+            self._api = Api(place)
 
     def __enter__(self) -> "RegistryCalls":
         return self
@@ -59,12 +71,15 @@ class RegistryCalls:
             self._direct.close()
 
     def __call__(self, name: str, /, **arguments: object) -> dict[str, Any]:
-        """One call.  Raises ControlError, and ConfigError."""
-        if self._path is None:
+        """One call.  Raises ControlError."""
+        if not self._is_found:
             self._find()
-        if self._direct is None and self._path:
+        reason = getattr(self._args, "reason", "")
+        if reason and CALLS[name].changes:
+            arguments["reason"] = reason
+        if self._direct is None and self._api is not None:
             try:
-                return facts(call(self._path, f"access/{name}", arguments))
+                return self._ask(self._api, name, arguments)
             except NoBroker:
                 if self._settings is None:
                     raise
@@ -76,18 +91,25 @@ class RegistryCalls:
         `key` names what of an item the next page comes behind.
         """
         found: list[dict[str, Any]] = []
+        arguments["limit"] = PAGE
         while True:
             page = self(name, **arguments)
             items = page.get(what)
             if not isinstance(items, list):
-                raise ControlError("the broker gives an answer that this mhub does not understand")
+                raise ControlError(NOT_UNDERSTOOD)
             found += items
             if not items or not page.get("left"):
                 return {**page, what: found, "left": 0}
-            arguments["after"] = items[-1][key]
+            arguments["after"] = page.get("next") or items[-1][key]
+
+    def _ask(self, api: Api, name: str, arguments: dict[str, object]) -> dict[str, Any]:
+        request = request_of(CALLS[name], arguments)
+        path = request.path.removeprefix("/")
+        return facts(
+            api.call(request.method, path, request.query, request.body, request.version) or {}
+        )
 
     def _in_store(self, name: str, arguments: dict[str, object]) -> object:
-        from mhub.access.calls import CALLS
         from mhub.access.direct import DirectAccess, InUse
 
         assert self._settings is not None
@@ -96,17 +118,11 @@ class RegistryCalls:
                 self._direct = DirectAccess(self._settings, makes=CALLS[name].changes)
             except InUse as error:
                 # One that has just been started, or whose socket is off.
-                if not self._path:
+                if self._api is None:
                     raise
                 try:
-                    return call(self._path, f"access/{name}", arguments)
+                    return self._ask(self._api, name, arguments)
                 except NoBroker:
                     raise error from None
             print(f"no broker runs: using {self._direct.name}", file=sys.stderr)
         return self._direct.call(name, arguments)
-
-
-def add_place(parser: ArgumentParser) -> None:
-    from mhub.ctl.place import add_place as add
-
-    add(parser, "broker")

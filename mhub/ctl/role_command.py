@@ -2,30 +2,23 @@
 
 from argparse import Namespace
 
-from mhub.ctl.access_command import (
-    AccessParser,
-    add_limits,
-    chosen,
-    limits,
-    merged,
-    rows,
-    show,
-)
+from mhub.ctl.access_command import AccessCommands, add_limits, chosen, limits, merged
 from mhub.ctl.access_view import joined, rule_line, titled
+from mhub.ctl.command import rows, show
 from mhub.ctl.registry_calls import RegistryCalls
 from mhub.ctl.table import safe
 
 
 def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
-    commands = AccessParser(
+    commands = AccessCommands(
         "role",
         "Roles: what rules are about, and what users have. A role inherits all that its parents"
         " may, and what they may not.",
     )
-    add = commands.add("add", "add a role", _add)
+    add = commands.add("add", "add a role", _add, changes=True)
     add.add_argument("name", metavar="NAME", help="the role")
-    change = commands.add("set", "change parents, limits or the note of a role", _set)
+    change = commands.add("set", "change parents, limits or the note of a role", _set, changes=True)
     change.add_argument("name", metavar="NAME", help="the role")
     for command in (add, change):
         command.add_argument(
@@ -39,7 +32,9 @@ def main(argv: list[str]) -> int:
     change.add_argument(
         "--remove-parent", action="append", metavar="ROLE", help="inherit from it no longer"
     )
-    delete = commands.add("delete", "delete a role that nobody has and no rule names", _delete)
+    delete = commands.add(
+        "delete", "delete a role that nobody has and no rule names", _delete, changes=True
+    )
     delete.add_argument("name", metavar="NAME", help="the role")
     delete.add_argument(
         "--cascade",

@@ -9,6 +9,9 @@ GAP: Final = "  "
 LEAST: Final = 8
 """So many cells of a text stay in a column, however narrow the terminal is."""
 
+READABLE: Final = 14
+"""Before texts are shorter than this, columns that are optional are left out."""
+
 
 def safe(text: str) -> str:
     r"""Each character that is not printed as itself in the form that $'...' of a shell reads.
@@ -55,14 +58,24 @@ def shortened(text: str, most: int) -> str:
 
 
 def table(
-    rows: Sequence[Mapping[str, str]], right: frozenset[str], flexible: Sequence[str], width: int
+    rows: Sequence[Mapping[str, str]],
+    right: frozenset[str],
+    flexible: Sequence[str],
+    width: int,
+    optional: Sequence[str] = (),
 ) -> list[str]:
     """A line with the titles, and one for each row; texts of `flexible` columns may be cut.
 
-    The widest of these is cut first.  Columns in which nothing stands are left out.
+    The widest of these is cut first.  Columns in which nothing stands are left out, and those of
+    `optional`, in this order, where there is no room for them.
     """
     columns = [name for name in rows[0] if any(row[name] for row in rows)]
     widths = {name: max(len(name), *(cells(row[name]) for row in rows)) for name in columns}
+    for name in optional:
+        if _least(widths, flexible) <= width:
+            break
+        widths.pop(name, None)
+    columns = list(widths)
     spare = width - sum(widths.values()) - len(GAP) * (len(columns) - 1)
     while spare < 0:
         widest = max(
@@ -81,3 +94,11 @@ def table(
             parts.append(fill + text if name in right else text + fill)
         lines.append(GAP.join(parts).rstrip())
     return lines
+
+
+def _least(widths: Mapping[str, int], flexible: Sequence[str]) -> int:
+    """How wide a table is whose texts are cut as far as columns are rather left out."""
+    return sum(
+        min(size, max(READABLE, len(name))) if name in flexible else size
+        for name, size in widths.items()
+    ) + len(GAP) * (len(widths) - 1)

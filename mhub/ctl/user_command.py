@@ -5,8 +5,7 @@ from datetime import datetime
 from typing import Any
 
 from mhub.ctl.access_command import (
-    AccessParser,
-    Do,
+    AccessCommands,
     add_limits,
     add_password,
     chosen,
@@ -14,22 +13,23 @@ from mhub.ctl.access_command import (
     merged,
     pairs,
     password_of,
-    rows,
-    show,
 )
 from mhub.ctl.access_view import ban_line, joined, rule_line, titled
+from mhub.ctl.command import Do, rows, show
 from mhub.ctl.registry_calls import RegistryCalls
 from mhub.ctl.table import safe
 
 
 def main(argv: list[str]) -> int:
     """Run one of the commands; the result is the exit status."""
-    commands = AccessParser(
+    commands = AccessCommands(
         "user",
         "Users of the registry, who log in by a name and a password. A change is in force at once,"
         " also for connections that are up, and on all nodes of a cluster.",
     )
-    add = commands.add("add", "add a user, whose password is asked for", _in_file(_add))
+    add = commands.add(
+        "add", "add a user, whose password is asked for", _in_file(_add), changes=True
+    )
     add.add_argument("name", metavar="NAME", help="the user")
     _add_values(add, "a role that it gets; repeatable")
     add_limits(add, "the user", False)
@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     add_password(add)
 
     change = commands.add(
-        "set", "change roles, tenant, attributes, limits or the note of a user", _set
+        "set", "change roles, tenant, attributes, limits or the note of a user", _set, changes=True
     )
     change.add_argument("name", metavar="NAME", help="the user")
     _add_values(change, "a role that it gets in the place of those it has; repeatable")
@@ -55,7 +55,10 @@ def main(argv: list[str]) -> int:
     _add_expect(change)
 
     passwd = commands.add(
-        "passwd", "give a user another password, which is asked for", _in_file(_passwd)
+        "passwd",
+        "give a user another password, which is asked for",
+        _in_file(_passwd),
+        changes=True,
     )
     passwd.add_argument("name", metavar="NAME", help="the user")
     add_password(passwd)
@@ -64,6 +67,7 @@ def main(argv: list[str]) -> int:
         "delete",
         "delete a user and the rules about it; its connections and sessions end",
         _in_file(_delete),
+        changes=True,
     )
     delete.add_argument("name", metavar="NAME", help="the user")
     _add_expect(delete)
@@ -83,7 +87,7 @@ def main(argv: list[str]) -> int:
         ("lock", "keep a user out, whatever its password is, and disconnect it"),
         ("unlock", "let a user in again, also one that is locked out after failed logins"),
     ):
-        lock = commands.add(name, text, _lock)
+        lock = commands.add(name, text, _lock, changes=True)
         lock.add_argument("name", metavar="NAME", help="the user")
     for command in (add, passwd, delete, found):
         command.add_argument(
@@ -115,7 +119,7 @@ def _add_expect(command: ArgumentParser) -> None:
     )
 
 
-def _in_file(do: Do) -> Do:
+def _in_file(do: Do[RegistryCalls]) -> Do[RegistryCalls]:
     """The same command on a password file, if it names one."""
     from mhub.ctl.user_file_command import COMMANDS
 

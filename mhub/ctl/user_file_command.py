@@ -7,7 +7,8 @@ from argparse import Namespace
 from collections.abc import Callable
 from typing import Final
 
-from mhub.ctl.access_command import password_of, rows, show
+from mhub.ctl.access_command import password_of
+from mhub.ctl.command import rows, show
 from mhub.ctl.table import safe
 
 ONLY_REGISTRY: Final = ("role", "tenant", "attribute", "limit", "note", "no_password", "expect")

@@ -7,8 +7,8 @@ sequence numbers, from 1 at the start of the process, by which whoever has seen 
 Denials are kept once more, by who, what, where and which rule: MOST_DENIALS of them, those that
 happened last.  Of a burst only the first denial has its topic; those that follow are added to it.
 
-Names and topics are cut at LONGEST characters: all of it takes 2 MB as a rule, and 15 MB if every
-name is as long as it can be, and written with characters of four bytes.
+Names and topics are cut at LONGEST characters: all of it takes 1.5 MB when it is full, and 8 MB if
+every name is that long, and written with characters of four bytes (measured).
 """
 
 from collections import OrderedDict, deque

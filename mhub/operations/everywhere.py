@@ -217,7 +217,7 @@ class Everywhere:
             page, failed = await present.page(
                 self._nodes, self._hub, self._slices(), silent, match, state, limit, cursor
             )
-            if not failed:
+            if failed <= silent:
                 return page
             silent |= failed
 
@@ -317,7 +317,7 @@ class Everywhere:
                 found.append(name)
                 messages += result
         if not found:
-            raise NotThere(f'there is no node "{node}"; `mhub cluster status` lists them')
+            raise NotThere(f'there is no node "{node}"; `mhub ctl cluster status` lists them')
         return Forgotten(node, tuple(found), messages, tuple(n for n in missing if n != node))
 
     def _is_linked(self, node: str) -> bool:

@@ -48,6 +48,11 @@ def view(node: str, reports: Mapping[str, NodeReport], missing: tuple[str, ...])
     return ClusterView(state, tuple(_links(reports)), tuple(losses), missing)
 
 
+def own_view(report: NodeReport) -> ClusterView:
+    """What one node knows by itself; what a loss would mean is not among it."""
+    return ClusterView(report.state, tuple(_links({report.state.node: report})), (), ())
+
+
 def _links(reports: Mapping[str, NodeReport]) -> list[Link]:
     return [
         Link(

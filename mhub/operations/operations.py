@@ -60,7 +60,7 @@ from mhub.operations.monitor import Monitor
 from mhub.operations.numbers import Numbers
 from mhub.operations.readiness import Health, Readiness
 from mhub.operations.retained import PREVIEW
-from mhub.operations.slices import Slices
+from mhub.operations.slices import SLICE_S, Slices
 from mhub.operations.snapshot import hub_pages
 from mhub.operations.stats import Stats
 from mhub.operations.steer import SteeringOperations
@@ -213,9 +213,9 @@ class Operations(SteeringOperations):
         """All of this moment, for those who show them in a form of their own."""
         return self.monitor.numbers()
 
-    def slices(self) -> Callable[[], Awaitable[None]]:
+    def slices(self, slice_s: float = SLICE_S) -> Callable[[], Awaitable[None]]:
         """For long work of a caller: what it calls between two pieces."""
-        return Slices(self._clock, self._pause).pause_if_due
+        return Slices(self._clock, self._pause, slice_s).pause_if_due
 
     def stats(self) -> Stats:
         return self.monitor.stats()

@@ -15,10 +15,17 @@ class Slices:
     `pause()` gives an awaitable that comes back when everything else has had its turn.
     """
 
-    def __init__(self, clock: Callable[[], float], pause: Callable[[], Awaitable[object]]) -> None:
+    def __init__(
+        self,
+        clock: Callable[[], float],
+        pause: Callable[[], Awaitable[object]],
+        slice_s: float = SLICE_S,
+    ) -> None:
+        """`slice_s` is less where the pieces take long, as a slice ends with the piece at hand."""
         self._clock = clock
         self._pause = pause
-        self._until = clock() + SLICE_S
+        self._slice_s = slice_s
+        self._until = clock() + slice_s
 
     async def through(self, steps: Generator[None, None, T]) -> T:
         """What a generator comes to that yields between two pieces of its work."""
@@ -33,4 +40,4 @@ class Slices:
     async def pause_if_due(self) -> None:
         if self._clock() >= self._until:
             await self._pause()
-            self._until = self._clock() + SLICE_S
+            self._until = self._clock() + self._slice_s

@@ -164,21 +164,20 @@ def _export_running(settings: Settings, args: Namespace) -> bool:
     if settings.store.kind == "sqlite" or not control:
         return False
     from mhub.control.contract import ControlError
-    from mhub.ctl.client import NoBroker, call
+    from mhub.ctl.client import Api, NoBroker
+    from mhub.ctl.place import Place
 
     counts: Counts = Counter()
     progress = Progress(sys.stderr)
     try:
-        call(control, "status")  # whether there is one, before a file is made
+        api = Api(Place(socket=control))
+        api.get("status")  # whether there is one, before a file is made
         with _replaced(args.output) as file, progress:
-
-            def take(line: bytes) -> None:
+            for line in api.lines("GET", "store/export"):
                 file.write(line)
                 counts[line[:24].split(b'"')[3].decode()] += 1
                 if counts.total() % 1000 == 0:
                     progress.show(counts.total())
-
-            call(control, "store-export", data=take)
             file.flush()
     except NoBroker:
         return False

@@ -33,6 +33,7 @@ class Bounds:
     max_connections: int = 16
     idle_s: float = 60.0
     request_s: float = 60.0
+    max_head: int = 16 << 10  # bytes of the lines before the body
 
 
 class BoundedRequest(Request):
@@ -74,6 +75,7 @@ class BoundedSite(Site):
         channel.requestFactory = BoundedRequest
         channel.callLater = self.reactor.callLater
         channel.timeOut = self.timeOut
+        channel.MAX_LENGTH = channel.totalHeadersSize = self.bounds.max_head
         return channel
 
     def has_room(self) -> bool:

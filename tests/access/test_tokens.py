@@ -57,7 +57,7 @@ class SecretTests(TokenCase):
         self.assertNotIn(secret, repr([vars(event) for event in self.told.events]))
         self.assertEqual(
             self.told.last(),
-            ("root", "tokens.add", 'name "ci", 1 to scopes', "a build server", "done"),
+            ("root", "tokens.add", 'name "ci", scopes read', "a build server", "done"),
         )
 
     def test_expiry(self) -> None:
@@ -213,7 +213,7 @@ class AnnounceTests(TokenCase):
         )
         row = ["p", "role:r", "*", "publish", "a", "any", "allow"]
         do(access.rules.change(add=[row], by="root"))
-        self.assertEqual(self.told.last()[1:3], ("rules.change", "1 to add"))
+        self.assertEqual(self.told.last()[1:3], ("rules.change", "add 1"))
         self.refused(access.users.delete("nobody", by="root", reason="why"), NotThere)
         self.assertEqual(
             self.told.last(), ("root", "users.delete", 'name "nobody"', "why", "refused")

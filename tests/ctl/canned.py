@@ -1,40 +1,72 @@
-"""A control socket that answers with what it was given, whatever is asked."""
+"""A server that answers with what it was given, whatever is asked."""
 
 import json
 import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from ssl import SSLContext, SSLError
 from threading import Thread
 from typing import Self
+from urllib.parse import parse_qsl, unquote
 
 from mhub.control.contract import short_name
 
 LONGEST_S = 20.0
-HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n"
 
 
-class CannedSocket:
-    """Takes a client's request, sends all lines, and closes, unless it is to be `silent`.
+def answer(body: object, status: int = 200, media_type: str = "application/json") -> bytes:
+    """Bytes are an answer as a whole; all else is JSON."""
+    if isinstance(body, bytes):
+        return body
+    data = json.dumps(body, default=vars).encode()
+    head = f"HTTP/1.1 {status} -\r\nContent-Type: {media_type}\r\nContent-Length: {len(data)}\r\n"
+    return head.encode() + b"Connection: close\r\n\r\n" + data
 
-    `each`: every line is the answer for another client.  `requests` has the operation and the
-    arguments of each request.
-    """
+
+def problem(status: int, detail: str) -> bytes:
+    return answer({"detail": detail}, status, "application/problem+json")
+
+
+def chunked(*pieces: bytes, ends: bool = True) -> bytes:
+    """A stream; without its end, it was cut off."""
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = b"".join(b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces)
+    return head + body + (b"0\r\n\r\n" if ends else b"")
+
+
+class Asked:
+    """A request: method, path without /admin/v1/, query, body and headers."""
+
+    def __init__(self, line: str, headers: dict[str, str], body: bytes) -> None:
+        self.method, target, _ = line.split(" ")
+        path, _, query = target.partition("?")
+        self.path = unquote(path).removeprefix("/admin/v1/")
+        self.query = dict(parse_qsl(query, keep_blank_values=True))
+        self.headers = headers
+        self.body = json.loads(body) if body else None
+
+    @property
+    def short(self) -> tuple[str, str, dict[str, str]]:
+        return self.method, self.path, self.query
+
+
+class Canned:
+    """Each answer is for another client, which is let go then unless the server is `silent`."""
 
     def __init__(
         self,
-        path: Path,
-        *lines: object,
+        listener: socket.socket,
+        *answers: object,
         silent: bool = False,
-        each: bool = False,
-        head: bytes = HEAD,
+        tls: SSLContext | None = None,
     ) -> None:
-        self.requests: list[tuple[str, object]] = []
-        answers = [_line(line) for line in lines]
-        self._answers = [head + one for one in (answers if each else [b"".join(answers)])]
+        self.requests: list[Asked] = []
+        self._answers = [answer(each) for each in answers]
         self._silent = silent
-        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._tls = tls
+        self._listener = listener
         self._listener.settimeout(LONGEST_S)
-        with short_name(str(path)) as name:
-            self._listener.bind(name)
         self._listener.listen()
         self._thread = Thread(target=self._serve, daemon=True)
 
@@ -47,25 +79,46 @@ class CannedSocket:
         self._listener.close()
 
     def _serve(self) -> None:
-        for answer in self._answers:
+        for made in self._answers:
             connection, _ = self._listener.accept()
-            with connection, connection.makefile("rb") as incoming:
-                connection.settimeout(LONGEST_S)
-                operation = incoming.readline().split()[1].decode()
-                size = 0
-                while (line := incoming.readline().strip()) != b"":
-                    name, _, value = line.partition(b":")
-                    size = int(value) if name == b"Content-Length" else size
-                self.requests.append((operation, json.loads(incoming.read(size))))
-                try:
-                    connection.sendall(answer)
-                    if self._silent:
-                        incoming.read()  # until the client closes
-                except (BrokenPipeError, ConnectionResetError):
-                    pass  # it has heard enough
+            connection.settimeout(LONGEST_S)
+            try:
+                if self._tls is not None:
+                    connection = self._tls.wrap_socket(connection, server_side=True)
+                with connection, connection.makefile("rb") as incoming:
+                    self._one(incoming, connection, made)
+            except (BrokenPipeError, ConnectionResetError, SSLError):
+                pass  # it has heard enough
+            finally:
+                connection.close()
+
+    def _one(self, incoming: Iterator[bytes], connection: socket.socket, made: bytes) -> None:
+        lines = []
+        for line in incoming:
+            if line == b"\r\n":
+                break
+            lines.append(line.decode("latin-1").strip())
+        if not lines or not lines[0].endswith("HTTP/1.1"):
+            return  # it wanted TLS, or nothing
+        headers = dict(line.split(": ", 1) for line in lines[1:])
+        body = incoming.read(int(headers.get("Content-Length", "0")))  # type: ignore[attr-defined]
+        self.requests.append(Asked(lines[0], headers, body))
+        connection.sendall(made)
+        if self._silent:
+            incoming.read()  # type: ignore[attr-defined]  # until the client closes
 
 
-def _line(line: object) -> bytes:
-    if isinstance(line, bytes):
-        return line
-    return json.dumps(line, default=vars, separators=(",", ":")).encode() + b"\n"
+def canned_socket(path: Path, *answers: object, silent: bool = False) -> Canned:
+    """At a control socket."""
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    with short_name(str(path)) as name:
+        listener.bind(name)
+    return Canned(listener, *answers, silent=silent)
+
+
+@contextmanager
+def canned_port(*answers: object, tls: SSLContext | None = None) -> Iterator[tuple[Canned, int]]:
+    """At a port of this machine."""
+    listener = socket.create_server(("127.0.0.1", 0))
+    with Canned(listener, *answers, tls=tls) as canned:
+        yield canned, listener.getsockname()[1]

@@ -1,24 +1,20 @@
 """`mhub ctl user|role|policy|ban|explain`: what they ask, print where, and how they end.
 
-The calls go straight to an access interface in memory; sockets and stores are in the system tests.
+They go to the real app, over an access interface in memory; sockets and stores are in the system
+tests.
 """
 
 import getpass
 import json
-from inspect import isawaitable
 from unittest import mock
 
-from twisted.internet.defer import Deferred
+from twisted.internet.task import Clock
 
-from mhub.access.calls import CALLS, perform
 from mhub.access.index import Index
-from mhub.control.contract import ControlError, to_line
-from mhub.ctl.registry_calls import RegistryCalls
 from mhub.ctl.table import cells
-from mhub.operations.arguments import checked
-from mhub.operations.contract import OperationError
 from tests.access.facade import AccessCase
 from tests.ctl.case import CtlCase
+from tests.ctl.wire import LocalApi
 
 DEVICE = "p, role:device, *, publish|subscribe|receive, devices/%c/#, any, allow"
 
@@ -27,28 +23,12 @@ class CommandCase(AccessCase, CtlCase):
     def setUp(self) -> None:
         CtlCase.setUp(self)
         AccessCase.setUp(self)
-        self.calls: list[str] = []
-        case = self
+        self.api = LocalApi(self, self.hub, self.access, Clock())
 
-        def call(self: RegistryCalls, name: str, /, **arguments: object) -> object:
-            return case.answer(name, json.loads(to_line(arguments)))
-
-        self.patch(RegistryCalls, "__call__", call)
-
-    def answer(self, name: str, arguments: dict[str, object]) -> object:
-        self.calls.append(name)
-        call = CALLS[name]
-        try:
-            result = perform(self.access, call, **checked(arguments, call.parameters))
-            if isawaitable(result):
-                done: list[object] = []
-                Deferred.fromCoroutine(result).addBoth(done.append)  # type: ignore[arg-type]
-                result = done[0]
-                if hasattr(result, "raiseException"):
-                    result.raiseException()
-        except OperationError as error:
-            raise ControlError(str(error)) from None
-        return json.loads(to_line({"result": result}))["result"]
+    def run_ctl(self, *argv: str, stdin: str = "") -> int:
+        if "--file" not in argv and argv[:2] != ("user", "ad"):
+            argv = (*argv, "--socket", "x")
+        return super().run_ctl(*argv, stdin=stdin)
 
     def ok(self, *argv: str, stdin: str = "") -> str:
         self.assertEqual(self.run_ctl(*argv, stdin=stdin), 0, self.err)
@@ -139,7 +119,7 @@ class UserTests(CommandCase):
         """All are listed, page after page."""
         for number in range(5):
             self.ok("user", "add", f"u{number}", "--no-password")
-        with mock.patch.dict(CALLS["users"].parameters, {"limit": 2}):
+        with mock.patch("mhub.ctl.registry_calls.PAGE", 2):
             self.ok("user", "list")
         self.assertEqual(self.out.count("\n"), 6)
 
@@ -236,7 +216,7 @@ class PolicyTests(CommandCase):
             "role:device\n  - publish devices/%c/#\n  - subscribe devices/%c/#\n"
             "  - receive devices/%c/#\n",
         )
-        self.assertEqual(self.calls, [])
+        self.assertEqual(self.api.requests, [])
 
     def test_names_that_nothing_else_has(self) -> None:
         """A rule for them is added: roles and users may come from elsewhere."""
@@ -323,7 +303,7 @@ class ExplainTests(CommandCase):
         ):
             self.assertEqual(self.run_ctl("explain", *argv), 2)
         self.assertEqual(self.run_ctl("explain", "--user", "a", "--action", "x", "--topic", "a"), 1)
-        self.assertIn("an action is one of", self.err)
+        self.assertIn("action: expected one of", self.err)
 
 
 class PlaceTests(CtlCase):

@@ -9,7 +9,7 @@ from mhub.ctl.table import cells, safe, shortened, table
 from mhub.operations.clients import Moment, detail, summary
 from mhub.operations.operations import Operations
 from tests.core.world import World
-from tests.ctl.canned import CannedSocket
+from tests.ctl.canned import Asked, canned_socket, problem
 from tests.ctl.case import CtlCase
 from tests.helpers import packets as p
 from tests.operations.around import Around, Pauses
@@ -54,16 +54,16 @@ class BrokerCommandCase(CtlCase):
         self.socket.parent.mkdir()
         self.world = World()
 
-    def ask(self, *argv: str, answers: tuple[object, ...]) -> list[tuple[str, object]]:
+    def ask(self, *argv: str, answers: tuple[object, ...]) -> list[Asked]:
         """The requests that a command makes, and that it succeeds."""
-        lines = [{"result": answer} for answer in answers]
-        with CannedSocket(self.socket, *lines, each=True) as canned:
+        with canned_socket(self.socket, *answers) as canned:
             self.assertEqual(self.run_ctl(*argv, "--socket", str(self.socket)), 0, self.err)
         self.assertLessEqual(max(map(cells, self.out.split("\n"))), 80)
         return canned.requests
 
-    def page(self, *clients: object, left: int = 0) -> dict[str, object]:
-        return {"clients": list(clients), "left": left, "sessions": len(clients) + left}
+    def page(self, *clients: object, left: int = 0, cursor: str = "") -> dict[str, object]:
+        sessions = len(clients) + left
+        return {"clients": list(clients), "left": left, "sessions": sessions, "next": cursor}
 
     def summary(self, client_id: str) -> object:
         return summary(self.world.hub.sessions[client_id], Moment(self.world.now, 0.0))
@@ -77,7 +77,7 @@ class StatusTests(BrokerCommandCase):
         self.world.client("a").subscribe("t")
         self.world.now += 3700.0
         (request,) = self.ask("status", answers=(operations.status(),))
-        self.assertEqual(request, ("/status", {}))
+        self.assertEqual(request.short, ("GET", "status", {}))
         for text in (
             ": running for 1h01m\n",
             "\nlisteners      mqtt, mqtt://127.0.0.1:1883: 1 connected\n",
@@ -124,62 +124,78 @@ class ClientsTests(BrokerCommandCase):
         self.world.now += 60.0
         clients = [self.summary(name) for name in sorted(self.world.hub.sessions)]
         (request,) = self.ask("clients", answers=(self.page(*clients),))
-        nothing = {"match": "", "listener": "", "user": "", "state": "", "after": ""}
-        self.assertEqual(request, ("/clients", {**nothing, "limit": 100}))
+        self.assertEqual(request.short, ("GET", "clients", {"limit": "100"}))
         titles, other, pump = self.out.splitlines()
-        self.assertEqual(titles.split()[:4], ["client", "user", "address", "listener"])
+        self.assertEqual(
+            titles.split(),
+            ["client", "user", "address", "since", "subs", "in/s", "out/s", "queued", "flight"],
+        )
         self.assertTrue(other.startswith("a\\x1b[2Jxxx"), other)
         self.assertEqual(
             pump.split(),
-            ["pump-7", "plant", "10.0.0.1:5000", "mqtt", "3.1.1", "1m", "0", "0", "0"],
+            ["pump-7", "plant", "10.0.0.1:5000", "1m", "0", "0", "0", "0", "0"],
         )
         self.assertEqual(self.err, "")
 
     def test_filters(self) -> None:
-        argv = "clients --match p* --listener tls --user me --offline --after x --limit 5"
-        (request,) = self.ask(*argv.split(), answers=(self.page(),))
+        argv = "clients --match p* --listener tls --user me --offline --cursor x --limit 5"
+        (request,) = self.ask(
+            *argv.split(), "--sort=-queued", "--this-node", answers=(self.page(),)
+        )
         self.assertEqual(
-            request[1],
+            request.query,
             {
                 "match": "p*",
                 "listener": "tls",
                 "user": "me",
                 "state": "offline",
-                "after": "x",
-                "limit": 5,
+                "sort": "-queued",
+                "cursor": "x",
+                "limit": "5",
+                "scope": "node",
             },
         )
         self.assertEqual((self.out, self.err), ("", "no clients\n"))
 
     def test_many(self) -> None:
-        """Page by page, each behind the last client of the one before."""
+        """Page by page, each behind the one before."""
         pages = (
-            self.page({"client_id": "a"}, left=2),
-            self.page({"client_id": "b\n"}, left=1),
+            self.page({"client_id": "a"}, left=2, cursor="A"),
+            self.page({"client_id": "b\n"}, left=1, cursor="B"),
             self.page({"client_id": "c"}),
         )
         requests = self.ask("clients", "--limit", "0", answers=pages)
         self.assertEqual(
-            [(asked["after"], asked["limit"]) for _, asked in requests],
-            [("", 1000), ("a", 1000), ("b\n", 1000)],
+            [(asked.query.get("cursor"), asked.query["limit"]) for asked in requests],
+            [(None, "1000"), ("A", "1000"), ("B", "1000")],
         )
         self.assertEqual(len(self.out.splitlines()), 4)
 
     def test_enough(self) -> None:
-        pages = (self.page({"client_id": "it's\n"}, left=7),)
+        pages = (self.page({"client_id": "a"}, left=7, cursor="A"),)
         self.ask("clients", "--limit", "1", answers=pages)
         self.assertEqual(
             self.err,
-            "\n1 client of 8: --limit 0 shows all, and the next come with\n"
-            "--after $'it\\'s\\x0a'\n",
+            "\n1 of 8 clients: --limit 0 shows all, and the next come with\n--cursor A\n",
         )
 
+    def test_nodes_that_do_not_answer(self) -> None:
+        page = {**self.page({"client_id": "a", "node": "b"}), "missing": ["c\x1b"]}
+        self.ask("clients", answers=(page,))
+        self.assertEqual(self.err, "not answered in time: c\\x1b\n")
+
     def test_json(self) -> None:
-        pages = (self.page({"client_id": "a\u202e"}, left=1), self.page({"client_id": "b"}))
+        first = self.page({"client_id": "a\u202e"}, left=1, cursor="A")
+        pages = (first, self.page({"client_id": "b"}))
         self.ask("clients", "--json", answers=pages)
         self.assertEqual(
             json.loads(self.out),
-            {"clients": [{"client_id": "a\u202e"}, {"client_id": "b"}], "left": 0, "sessions": 1},
+            {
+                "clients": [{"client_id": "a\u202e"}, {"client_id": "b"}],
+                "left": 0,
+                "sessions": 1,
+                "next": "",
+            },
         )
         self.assertTrue(self.out.isascii())
 
@@ -189,7 +205,7 @@ class ClientsTests(BrokerCommandCase):
         client.subscribe("t/#", 0x01 | 0x04)
         told = detail(client.session, Moment(self.world.now, self.world.now))
         (request,) = self.ask("clients", "a\n", answers=(told,))
-        self.assertEqual(request, ("/client", {"client_id": "a\n"}))
+        self.assertEqual(request.short, ("GET", "client", {"client_id": "a\n"}))
         for text in (
             "client         a\\x0a\n",
             "user           me?\n",
@@ -227,7 +243,7 @@ class ClientsTests(BrokerCommandCase):
         self.assertIn("and 1233 more\n", self.out)
 
     def test_unknown(self) -> None:
-        with CannedSocket(self.socket, {"error": "there is no such client"}):
+        with canned_socket(self.socket, problem(404, "there is no such client")):
             argv = ("clients", "a\n", "--socket", str(self.socket))
             self.assertEqual(self.run_ctl(*argv), 1)
         self.assertEqual(self.err, "mhub ctl clients: a\\x0a: there is no such client\n")
@@ -246,13 +262,15 @@ class KickTests(BrokerCommandCase):
     def test_kick(self) -> None:
         done = {"client_id": "a\n", "was_connected": True, "session_deleted": False}
         (request,) = self.ask("kick", "a\n", answers=(done,))
-        self.assertEqual(request, ("/kick", {"client_id": "a\n", "delete_session": False}))
+        self.assertEqual(request.short, ("POST", "client/disconnect", {}))
+        self.assertEqual(request.body, {"client_id": "a\n"})
         self.assertEqual(self.out, "a\\x0a: disconnected\n")
 
     def test_delete_session(self) -> None:
         done = {"client_id": "a", "was_connected": False, "session_deleted": True}
-        (request,) = self.ask("kick", "a", "--delete-session", answers=(done,))
-        self.assertEqual(request, ("/kick", {"client_id": "a", "delete_session": True}))
+        (request,) = self.ask("kick", "a", "--delete-session", "--reason", "x y", answers=(done,))
+        query = {"client_id": "a", "reason": "x y"}
+        self.assertEqual(request.short, ("DELETE", "client/session", query))
         self.assertEqual(self.out, "a: was not connected, its session is deleted\n")
 
     def test_help(self) -> None:

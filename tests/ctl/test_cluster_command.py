@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.ctl.cluster_view import render
 from mhub.ctl.figures import short_count, short_size, short_time
-from tests.ctl.canned import CannedSocket
+from tests.ctl.canned import Asked, canned_socket, problem
 from tests.ctl.case import CtlCase
 from tests.helpers.splits import steady
 
@@ -245,75 +245,85 @@ class ClusterCommandTests(CtlCase):
         self.socket = self.folder / "mhub-data" / "control.sock"
         self.socket.parent.mkdir()
 
-    def ask(self, *argv: str, answer: tuple[object, ...]) -> object:
-        """The request that a command makes, and that it succeeds."""
-        with CannedSocket(self.socket, *answer) as canned:
+    def ask(self, *argv: str, answers: tuple[object, ...]) -> list[Asked]:
+        """The requests that a command makes, and that it succeeds."""
+        with canned_socket(self.socket, *answers) as canned:
             self.assertEqual(self.run_ctl("cluster", *argv), 0)
         self.assertEqual(self.err, "")
-        return canned.requests[0]
+        return canned.requests
 
     def test_status(self) -> None:
         """The configuration says where the socket is; the table fits 80 columns."""
-        request = self.ask(
-            "status",
-            "--config",
-            self.file(""),
-            answer=({"result": status(member("b"), member("c"))},),
-        )
-        self.assertEqual(request, ("/cluster-status", {}))
+        state = status(member("b"), member("c"))
+        losses = [{"node": "a", "text": "3 sessions are taken over"}, {"node": "b", "text": ""}]
+        view = {"state": state, "links": [], "losses": losses, "missing": []}
+        (request,) = self.ask("status", "--config", self.file(""), answers=(view,))
+        self.assertEqual(request.short, ("GET", "cluster", {}))
         self.assertTrue(self.out.startswith(HEAD), self.out)
+        self.assertTrue(
+            self.out.endswith("\n\nif a node is lost:\n  a: 3 sessions are taken over\n"), self.out
+        )
         self.assertLessEqual(max(map(len, self.out.split("\n"))), 80)
 
     def test_status_as_json(self) -> None:
-        facts = status(member("b"))
-        self.ask(
-            "status",
-            "--json",
-            "--socket",
-            str(self.socket),
-            answer=({"result": facts},),
-        )
-        self.assertEqual(json.loads(self.out), facts)
+        view = {"state": status(member("b")), "missing": ["c"]}
+        self.ask("status", "--json", "--socket", str(self.socket), answers=(view,))
+        self.assertEqual(json.loads(self.out), view)
 
     def test_leave(self) -> None:
-        request = self.ask(
-            "leave",
-            "--socket",
-            str(self.socket),
-            answer=(
-                {"progress": "2 of 3 sessions handed over"},
-                {"result": {"sessions": 3, "clients": 1}},
-            ),
-        )
-        self.assertEqual(request, ("/cluster-leave", {}))
+        """It is the node that answers which leaves, and no other one."""
+        done = {"node": "a", "sessions": 3, "clients": 1}
+        answers = ({"state": status()}, done)
+        _, request = self.ask("leave", "--socket", str(self.socket), answers=answers)
+        self.assertEqual(request.short, ("POST", "cluster/leave", {"node": "a"}))
         self.assertEqual(
             self.out,
-            "2 of 3 sessions handed over\n"
+            "a hands over its sessions; this may take a minute\n"
             "left the cluster: 3 sessions handed over, 1 client disconnected\n",
         )
+        self.socket.unlink()
+        (request,) = self.ask("leave", "b", "--socket", str(self.socket), answers=(done,))
+        self.assertEqual(request.query, {"node": "b"})
 
     def test_forget(self) -> None:
-        request = self.ask(
-            "forget",
-            "b",
-            "--socket",
-            str(self.socket),
-            answer=({"result": {"node": "b", "messages": 1200, "routes": 1}},),
-        )
-        self.assertEqual(request, ("/cluster-forget", {"node": "b"}))
-        self.assertEqual(self.out, "forgot b: 1200 messages for it and 1 route of it dropped\n")
+        done = {"node": "b", "at": ["a"], "messages": 1200, "missing": []}
+        (request,) = self.ask("forget", "b", "--socket", str(self.socket), answers=(done,))
+        self.assertEqual(request.short, ("POST", "cluster/forget", {"node": "b"}))
+        self.assertEqual(self.out, "forgot b: 1200 messages for it dropped\n")
+
+    def test_forget_with_nodes_that_do_not_answer(self) -> None:
+        done = {"node": "b", "messages": 1, "missing": ["c"]}
+        with canned_socket(self.socket, done):
+            argv = ("forget", "b", "--socket", str(self.socket))
+            self.assertEqual(self.run_ctl("cluster", *argv), 0)
+        self.assertEqual(self.err, "these nodes have not answered, and may still know it: c\n")
 
     def test_refused(self) -> None:
-        refusal = {"error": "this broker is not part of a cluster"}
-        with CannedSocket(self.socket, refusal):
+        with canned_socket(self.socket, problem(409, "this broker is not part of a cluster")):
             self.assertEqual(self.run_ctl("cluster", "leave", "--config", self.file("")), 1)
         self.assertEqual(
             (self.out, self.err),
             ("", "mhub ctl cluster leave: this broker is not part of a cluster\n"),
         )
 
+    def test_presence(self) -> None:
+        clients = [
+            {"client_id": "a\n", "state": "connected", "node": "b", "node_state": "down"},
+            {"client_id": "c", "state": "offline", "since": 1e9, "node": "a", "user": None},
+        ]
+        with canned_socket(
+            self.socket, {"clients": clients, "next": "", "missing": ["b"]}
+        ) as canned:
+            argv = ("presence", "--match", "*", "--connected", "--socket", str(self.socket))
+            self.assertEqual(self.run_ctl(*argv), 0)
+        asked = {"match": "*", "state": "connected", "limit": "100"}
+        self.assertEqual(canned.requests[0].short, ("GET", "presence", asked))
+        self.assertIn("a\\x0a", self.out)
+        self.assertIn("b (down)\n", self.out)
+        self.assertEqual(self.err, "not answered in time: b\n")
+
     def test_strange_answer(self) -> None:
-        with CannedSocket(self.socket, {"result": [1]}):
+        with canned_socket(self.socket, [1]):
             self.assertEqual(self.run_ctl("cluster", "status", "--socket", str(self.socket)), 1)
         self.assertIn("an answer that this mhub does not understand", self.err)
 
@@ -325,10 +335,10 @@ class ClusterCommandTests(CtlCase):
         self.assertEqual(self.run_ctl("cluster", "status"), 1)
         self.assertEqual(
             self.err,
-            "mhub ctl cluster status: there is no mhub-data/control.sock here; name the node by"
-            " --config FILE or --socket PATH\n",
+            "mhub ctl cluster status: there is no mhub-data/control.sock here; name the broker"
+            " by --config FILE, --socket PATH or --url URL\n",
         )
-        self.ask("status", answer=({"result": status()},))
+        self.ask("status", answers=({"state": status()},))
 
     def test_no_broker(self) -> None:
         self.assertEqual(self.run_ctl("cluster", "status", "--config", self.file("")), 1)
@@ -350,7 +360,7 @@ class ClusterCommandTests(CtlCase):
     def test_mistakes(self) -> None:
         for argv, text in (
             ((), "the following arguments are required: COMMAND"),
-            (("statsu",), "invalid choice: 'statsu'"),
+            (("statsu",), 'no command "statsu"; did you mean "status"?'),
             (("forget",), "the following arguments are required: NODE"),
             (("status", "--config", "x", "--socket", "y"), "not allowed with argument"),
         ):

@@ -62,9 +62,7 @@ class Api:
     def login(self, user: str = "admin", password: str = PASSWORD) -> "Api":
         connection = http.client.HTTPConnection("127.0.0.1", self._port, timeout=PATIENCE_S)
         body = json.dumps({"user": user, "password": password})
-        connection.request(
-            "POST", "/admin/v1/login", body, {"Content-Type": "application/json"}
-        )
+        connection.request("POST", "/admin/v1/login", body, {"Content-Type": "application/json"})
         response = connection.getresponse()
         answer = json.loads(response.read())
         assert response.status == 200, answer

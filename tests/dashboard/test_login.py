@@ -30,7 +30,8 @@ class LoginTests(DashboardCase):
         page = self.login(window, user="viewer")
         links = page.locator("#nav a").all_inner_texts()
         self.assertEqual(
-            links, ["Overview", "Clients", "Topics", "Subscriptions", "Cluster", "MQTT console", "Log"]
+            links,
+            ["Overview", "Clients", "Topics", "Subscriptions", "Cluster", "MQTT console", "Log"],
         )
         self.client("pump")
         self.show(page, "client?id=pump")

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from mhub.control.contract import ControlError
-from mhub.ctl.client import call
+from mhub.ctl.client import Api
+from mhub.ctl.place import Place
 from tests.system.cluster_switch import Switch
 from tests.system.cluster_trace import Trace
 from tests.system.process import PATIENCE_S, Broker, environment
@@ -122,11 +123,10 @@ class Node(Broker):
         if not self.running or self.frozen:
             return None
         try:
-            said = call(self.control, "cluster-status", silence_s=ASK_S)
+            said = Api(Place(socket=self.control), ASK_S).get("cluster", scope="node")
         except ControlError:
             return None
-        assert isinstance(said, dict)
-        return said
+        return said["state"]
 
     def freeze(self) -> None:
         self.frozen = True

@@ -86,6 +86,7 @@ SAMPLES: dict[str, Sample] = {
     "retained-message": Sample({"topic": "kept"}),
     "retained-delete": Sample({"topic": "none"}, None, (404,)),
     "stats": Sample(),
+    "status": Sample(),
     "metrics": Sample(),
     "health": Sample(),
     "ready": Sample(),

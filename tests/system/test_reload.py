@@ -287,3 +287,29 @@ class PartsTests(ReloadCase):
         error = PermissionError(13, "Permission denied")
         self.assertIn("can only bind it at a restart", _hint(listener, error))
         self.assertEqual(_hint(listener, OSError(98, "Address already in use")), "")
+
+
+class ClusterTests(ReloadCase):
+    def cluster(self, node: str, port: int, secret: str, *peers: str) -> str:
+        return (
+            f'[cluster]\nname = "c"\nnode = "{node}"\nport = {port}\nretry_max_s = 1\n'
+            f'secret = "{secret}"\npeers = {list(peers)}\n'
+        )
+
+    def test_peers_and_secret(self) -> None:
+        """A node that gets a peer calls it; then both get another secret, one after the other."""
+        one, two = free_port(), free_port()
+        old, new = "an old secret of 16", "a new secret of 16."
+        a = self.start(self.cluster("a", one, old))
+        b = self.start(self.cluster("b", two, old))
+        address = f"127.0.0.1:{one}"
+        self.reload(b, self.cluster("b", two, old, address), "reloaded: cluster.peers")
+        b.wait_for_log("node a is up")
+        # The link stays; a node that still has the old secret can come.
+        self.reload(a, self.cluster("a", one, new), "reloaded: cluster.secret")
+        third = self.start(self.cluster("third", free_port(), old, address))
+        third.wait_for_log("node a is up")
+        self.reload(b, self.cluster("b", two, new, address), "reloaded: cluster.secret")
+        fourth = self.start(self.cluster("fourth", free_port(), new, address))
+        fourth.wait_for_log("node a is up")
+        self.assertNotIn("node b is", a.log().rpartition("node b is up")[2])

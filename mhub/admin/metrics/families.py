@@ -1,10 +1,11 @@
 """The numbers of one moment as metric families of prometheus-client.
 
-A custom collector in parts: whoever renders the families can pause between them.  Names that are
+A custom collector in parts: each family is made when it is asked for, so whoever renders them can
+pause in between.  Names that are
 not of mhub (`process_…`, `python_gc_…`) are those that the client library has for them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 from prometheus_client.core import Metric as Family
@@ -12,7 +13,7 @@ from prometheus_client.core import Metric as Family
 from mhub import __version__, build
 from mhub.admin.metrics.names import DOCS, NAMES
 from mhub.core.metrics import BROKER, CLUSTER, COUNTER, GAUGE, Metric
-from mhub.operations.numbers import Durations, Numbers
+from mhub.operations.numbers import Durations, LinkNumbers, Numbers
 from mhub.operations.process_numbers import start_time
 
 STARTED: Final = start_time()
@@ -24,9 +25,9 @@ def families(numbers: Numbers, with_version: bool) -> Iterator[Family]:
         yield _one("mhub_build", "info", "the version that runs, and how it was built").of(
             1, "_info", version=__version__, build=build.kind()
         )
-    yield from _core(numbers, BROKER)
+    yield from _core(numbers, OF_BROKER)
     if numbers.node:
-        yield from _core(numbers, CLUSTER)
+        yield from _core(numbers, OF_CLUSTER)
         yield from _links(numbers)
     yield from _state(numbers)
     yield from _listeners(numbers)
@@ -70,22 +71,33 @@ def _sentence(doc: str) -> str:
     return text[:1].upper() + text[1:] + "."
 
 
-def _core(numbers: Numbers, metrics: Iterable[Metric]) -> Iterator[Family]:
-    """What the core counts; those that differ in a label only are one family."""
-    made: dict[str, _Family] = {}
+def _groups(metrics: Iterable[Metric]) -> list[tuple[str, str, str, str, list[str]]]:
+    """Name, kind, text and unit of each family of the core, and the metrics that are in it."""
+    made: dict[str, tuple[str, str, str, str, list[str]]] = {}
     for metric in metrics:
         exposed = NAMES.get(metric.name)
-        if exposed is None:
-            continue
-        family = made.get(exposed.name)
-        if family is None:
+        if exposed is not None:
             doc = DOCS.get(exposed.name, metric.doc)
             kind = "counter" if metric.kind == COUNTER else GAUGE
-            family = made[exposed.name] = _one(exposed.name, kind, doc, exposed.unit)
-        labels = {exposed.label: exposed.value} if exposed.label else {}
-        suffix = "_total" if metric.kind == COUNTER else ""
-        family.of(numbers.count(metric.name), suffix, **labels)
-    yield from made.values()
+            group = made.setdefault(exposed.name, (exposed.name, kind, doc, exposed.unit, []))
+            group[4].append(metric.name)
+    return list(made.values())
+
+
+OF_BROKER: Final = _groups(BROKER)
+OF_CLUSTER: Final = _groups(CLUSTER)
+
+
+def _core(numbers: Numbers, groups: list[tuple[str, str, str, str, list[str]]]) -> Iterator[Family]:
+    """What the core counts; those that differ in a label only are one family."""
+    for name, kind, doc, unit, metrics in groups:
+        family = _one(name, kind, doc, unit)
+        suffix = "_total" if kind == "counter" else ""
+        for metric in metrics:
+            exposed = NAMES[metric]
+            labels = {exposed.label: exposed.value} if exposed.label else {}
+            family.of(numbers.count(metric), suffix, **labels)
+        yield family
 
 
 def _state(numbers: Numbers) -> Iterator[Family]:
@@ -103,14 +115,18 @@ def _state(numbers: Numbers) -> Iterator[Family]:
 
 def _listeners(numbers: Numbers) -> Iterator[Family]:
     now = _gauge("mhub_listener_connections", "open connections of a listener")
-    most = _gauge("mhub_listener_connections_limit", "how many it may have, if that is set")
-    accepted = _counter("mhub_listener_connections_accepted", "connections a listener accepted")
     for each in numbers.listeners:
         now.of(each.connections, listener=each.name)
-        accepted.of(each.accepted, "_total", listener=each.name)
+    yield now
+    most = _gauge("mhub_listener_connections_limit", "how many it may have, if that is set")
+    for each in numbers.listeners:
         if each.max_connections:
             most.of(each.max_connections, listener=each.name)
-    yield from (now, most, accepted)
+    yield most
+    accepted = _counter("mhub_listener_connections_accepted", "connections a listener accepted")
+    for each in numbers.listeners:
+        accepted.of(each.accepted, "_total", listener=each.name)
+    yield accepted
 
 
 def _authenticators(numbers: Numbers) -> Iterator[Family]:
@@ -129,24 +145,48 @@ def _authenticators(numbers: Numbers) -> Iterator[Family]:
         yield from (up, answers)
 
 
+LINKS: Final[tuple[tuple[_Family, Callable[[LinkNumbers], float | None]], ...]] = (
+    (
+        _gauge("mhub_cluster_link_up", "whether there is a link to a node"),
+        lambda link: link.state == "up",
+    ),
+    (
+        _gauge("mhub_cluster_link_latency_seconds", "round trip to a node", "seconds"),
+        lambda link: link.latency_s,
+    ),
+    (
+        _gauge("mhub_cluster_link_queued_messages", "messages that wait for a node"),
+        lambda link: link.queued_messages,
+    ),
+    (
+        _gauge("mhub_cluster_link_queued_bytes", "size of what waits for a node", "bytes"),
+        lambda link: link.queued_bytes,
+    ),
+    (
+        _counter("mhub_cluster_link_messages_sent", "messages sent to a node"),
+        lambda link: link.sent,
+    ),
+    (
+        _counter("mhub_cluster_link_messages_received", "messages received from a node"),
+        lambda link: link.received,
+    ),
+    (
+        _counter("mhub_cluster_link_messages_dropped", "messages that a node did not get"),
+        lambda link: link.dropped,
+    ),
+)
+"""What is told of each link: a family without samples, and where its values are."""
+
+
 def _links(numbers: Numbers) -> Iterator[Family]:
-    up = _gauge("mhub_cluster_link_up", "whether there is a link to a node")
-    latency = _gauge("mhub_cluster_link_latency_seconds", "round trip to a node", "seconds")
-    queued = _gauge("mhub_cluster_link_queued_messages", "messages that wait for a node")
-    size = _gauge("mhub_cluster_link_queued_bytes", "size of what waits for a node", "bytes")
-    sent = _counter("mhub_cluster_link_messages_sent", "messages sent to a node")
-    received = _counter("mhub_cluster_link_messages_received", "messages received from a node")
-    dropped = _counter("mhub_cluster_link_messages_dropped", "messages that a node did not get")
-    for each in numbers.links:
-        up.of(each.state == "up", node=each.node)
-        if each.latency_s is not None:
-            latency.of(each.latency_s, node=each.node)
-        queued.of(each.queued_messages, node=each.node)
-        size.of(each.queued_bytes, node=each.node)
-        sent.of(each.sent, "_total", node=each.node)
-        received.of(each.received, "_total", node=each.node)
-        dropped.of(each.dropped, "_total", node=each.node)
-    yield from (up, latency, queued, size, sent, received, dropped)
+    for empty, read in LINKS:
+        family = _Family(empty.name, empty.documentation, empty.type, empty.unit)
+        suffix = "_total" if empty.type == "counter" else ""
+        for link in numbers.links:
+            value = read(link)
+            if value is not None:
+                family.of(value, suffix, node=link.node)
+        yield family
 
 
 def _pushes(numbers: Numbers) -> Iterator[Family]:

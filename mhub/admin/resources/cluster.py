@@ -4,8 +4,10 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from mhub.admin.endpoint import Call, Query, endpoint
+from mhub.admin.resources.scope import SCOPE, SCOPES, everywhere
 from mhub.operations.cluster_results import ClusterTotals, ClusterView, Forgotten
 from mhub.operations.contract import BadArgument
+from mhub.operations.loss import own_view
 
 
 @dataclass(frozen=True)
@@ -16,13 +18,19 @@ class Left:
 
 
 @endpoint("GET", "/cluster", resource="cluster")
-async def cluster(call: Call) -> ClusterView:
+async def cluster(
+    call: Call, scope: Annotated[str, Query(SCOPE, choices=SCOPES)] = "cluster"
+) -> ClusterView:
     """Show the cluster.
 
     The members as the node that is asked sees them, all links with their latency and queues, and
-    what the loss of each node would mean. `missing` names nodes that have not answered.
+    what the loss of each node would mean. `missing` names nodes that have not answered. With the
+    scope `node` no other one is asked: there are its own links alone, and no losses.
     """
-    return await call.operations.everywhere.cluster()
+    operations = call.operations
+    if everywhere(scope):
+        return await operations.everywhere.cluster()
+    return own_view(await operations.cluster_report())
 
 
 @endpoint("GET", "/cluster/totals", resource="stats")

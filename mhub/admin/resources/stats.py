@@ -4,6 +4,7 @@ from mhub.admin.endpoint import Call, endpoint
 from mhub.admin.metrics.exposition import TEXT, expose, media_type
 from mhub.operations.contract import Unavailable
 from mhub.operations.readiness import Health, Readiness
+from mhub.operations.slices import SLICE_S
 from mhub.operations.stats import Stats
 
 
@@ -28,9 +29,8 @@ async def metrics(call: Call) -> bytes:
     """
     call.answer_type = media_type(call.accept)
     operations = call.operations
-    return await expose(
-        operations.numbers(), call.answer_type, call.caller.is_known, operations.slices()
-    )
+    pause = operations.slices(SLICE_S / 2)
+    return await expose(operations.numbers(), call.answer_type, call.caller.is_known, pause)
 
 
 @endpoint("GET", "/health", base="", public="open")
