@@ -110,7 +110,9 @@ class FileTests(SynchronousTestCase):
 
 def _colours(css: str) -> dict[str, str]:
     found = re.findall(r"--([\w-]+): #([0-9a-f]{3,6});", css)
-    return {name: value if len(value) == 6 else "".join(2 * c for c in value) for name, value in found}
+    return {
+        name: value if len(value) == 6 else "".join(2 * c for c in value) for name, value in found
+    }
 
 
 def _contrast(one: str, other: str) -> float:

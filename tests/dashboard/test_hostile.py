@@ -60,7 +60,9 @@ class HostileTests(DashboardCase):
         self.look(page, "access/denials", IMAGE)
         self.look(page, "access/bans", IMAGE)
         self.look(page, "log", "onerror=window.pwned=1")
-        self.look(page, f"access/explain?action=publish&topic={quote(IMAGE)}&user={quote(IMAGE)}", "")
+        self.look(
+            page, f"access/explain?action=publish&topic={quote(IMAGE)}&user={quote(IMAGE)}", ""
+        )
         for path in (f"x/{quote(IMAGE)}", quote(IMAGE, safe="")):
             page.goto(f"{self.base}#/{path}")
             expect(page.get_by_role("heading", level=1)).to_have_text("Nothing here")
