@@ -97,7 +97,7 @@ class FileTests(SynchronousTestCase):
         self.assertEqual(there, {name.rpartition("/")[2] for name in self.files})
 
     def test_contrast(self) -> None:
-        """WCAG AA: 4.5 to 1 for text, light and dark; and both sets of dark colours are the same."""
+        """WCAG AA: 4.5 to 1 for text, light and dark; both sets of dark colours are the same."""
         css = self.texts["/style.css"]
         light = _colours(css[: css.index("@media")])
         dark = _colours(css[css.index(DARK) : css.index("*, *::before")])

@@ -18,7 +18,7 @@ LINK = "javascript:window.pwned=1"
 ALL = (IMAGE, SCRIPT, SVG, FRAME, QUOTE, LINK, "a${window.pwned=1}", "{{window.pwned=1}}")
 
 MARKUP = """() => document.querySelectorAll(
-  "main img, main iframe, main script, main svg[onload], main [onerror], main [onclick], main [srcdoc]"
+  "main :is(img, iframe, script, [onload], [onerror], [onclick], [srcdoc])"
 ).length + [...document.querySelectorAll("a[href]")].filter(
   (each) => !["http:", "https:"].includes(each.protocol)
 ).length"""
