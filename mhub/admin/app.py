@@ -188,7 +188,8 @@ class AdminApp:
         if self.streams >= self.gate.settings.max_streams and endpoint.stream == EVENTS:
             raise LimitReached("there are too many streams already (admin.max_streams)")
         self.streams += 1
-        answer.ends_with_client = True
+        # A change goes on without its caller, and what it has to say is little.
+        answer.ends_with_client = not endpoint.writes
         try:
             async with aclosing(pieces):
                 # What is refused is refused before the first piece, and so has a status.
@@ -196,10 +197,11 @@ class AdminApp:
                 answer.headers.update(call.headers)
                 stream = answer.begin(endpoint.stream)
                 if first:
-                    await stream.send(first)
+                    await _write(stream, first, endpoint)
                 async for piece in pieces:
-                    await stream.send(piece)
-                stream.finish()
+                    await _write(stream, piece, endpoint)
+                if stream is not None:
+                    stream.finish()
         finally:
             self.streams -= 1
 
@@ -263,7 +265,10 @@ class Answer:
             self.request.write(data)
         self.request.finish()
 
-    def begin(self, media_type: str) -> Stream:
+    def begin(self, media_type: str) -> Stream | None:
+        """None: the client is gone."""
+        if self._is_gone:
+            return None
         self._head(200, media_type)
         self._stream = Stream(self.request, self._reactor)
         return self._stream
@@ -294,6 +299,16 @@ class Answer:
             self.cancel()
         if not self.ended.called:
             self.ended.callback(None)
+
+
+async def _write(stream: Stream | None, piece: bytes, endpoint: Endpoint) -> None:
+    """Raises CancelledError if the client of a stream of data has gone."""
+    if stream is None:
+        return
+    if endpoint.writes:
+        stream.write(piece)
+    else:
+        await stream.send(piece)
 
 
 def _allowed(methods: Iterable[str]) -> str:
