@@ -20,6 +20,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from werkzeug.exceptions import HTTPException
 
+from mhub.admin.audit import told
 from mhub.admin.endpoint import CSV, EVENTS, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
 from mhub.admin.mqtt.gateway import Gateway
@@ -52,6 +53,8 @@ HEADERS: Final = {
 }
 
 MOST_PARAMETERS: Final = 100
+
+LONGEST_REASON: Final = 1000
 
 
 class AdminApp:
@@ -148,19 +151,21 @@ class AdminApp:
             return
         caller = await self.gate.caller_of(request, address, is_local)
         query = _query(request)
-        reason = (query.pop("reason", None) or [""])[0] if endpoint.changes else ""
+        reason = _reason(query) if endpoint.changes else ""
         if not is_local:
             self.gate.check_origin(request, method, caller)
         self.gate.check(caller, endpoint, reason)
         call = Call(self.operations, caller, self.gate, request)
         call.mqtt = self.mqtt
-        call.reason = reason[:1000]
+        call.reason = reason
         call.if_match = (request.getHeader("if-match") or "").strip().strip('"').replace("*", "")
         call.accept = request.getHeader("accept") or ""
         call.last_event_id = request.getHeader("last-event-id") or ""
         body = request.content.read()
         call.media_type = _check_type(endpoint, request, body)
-        await self._do(endpoint, call, endpoint.arguments(query, body), answer)
+        arguments = endpoint.arguments(query, body)
+        with told(self.operations.hub_events, endpoint, call, arguments):
+            await self._do(endpoint, call, arguments, answer)
 
     async def _do(
         self, endpoint: Endpoint, call: Call, arguments: dict[str, Any], answer: "Answer"
@@ -346,6 +351,14 @@ def _query(request: Any) -> dict[str, list[str]]:
         raise BadArgument("the query is not percent-encoded UTF-8") from None
     except ValueError:
         raise BadArgument(f"the query has more than {MOST_PARAMETERS} parameters") from None
+
+
+def _reason(query: dict[str, list[str]]) -> str:
+    """Why a change is made.  Raises BadArgument."""
+    reason = query.pop("reason", [""])[0]
+    if len(reason) > LONGEST_REASON or not reason.isprintable():
+        raise BadArgument(f"reason: expected one line, of at most {LONGEST_REASON} characters")
+    return reason
 
 
 _MEDIA_TYPE: Final = re.compile(r"[\w.+*-]+/[\w.+*-]+")
