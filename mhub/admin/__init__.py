@@ -17,6 +17,7 @@ problem     errors as problem+json
 openapi     the OpenAPI document of all endpoints; reference: docs/admin-api.md, made from it
 static      the files of the dashboard
 service     the listener
+wiring      all of it for one broker: made, opened, reloaded, stopped
 
 Nothing here knows how the broker does what is asked: that is `mhub.operations`.
 """

@@ -5,6 +5,7 @@ since they are also changed without HTTP; all others are told of here.  Of the a
 ones are shown, and of those of plugins, which may be secrets, only what stands in the URL.
 """
 
+import inspect
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -41,8 +42,11 @@ def told(
 
 def _shown(endpoint: Endpoint, arguments: Mapping[str, Any]) -> Iterator[str]:
     in_url = endpoint.query.__struct_fields__
+    parameters = inspect.signature(endpoint.function).parameters
     for name, value in arguments.items():
         if name not in in_url and not endpoint.path.startswith(BASE):
+            continue
+        if value == parameters[name].default:
             continue
         if isinstance(value, bool):
             if value:

@@ -68,6 +68,13 @@ class BoundedSite(Site):
         self.connected: dict[BoundedChannel, None] = {}  # the longest without a request is first
         self._empty: Deferred[None] | None = None
 
+    def take(self, bounds: Bounds) -> None:
+        """Other bounds, from the next request of each connection on."""
+        self.bounds = bounds
+        timed: tuple[Any, ...] = (self, *self.connected)  # Twisted says that they take an int
+        for each in timed:
+            each.timeOut = bounds.idle_s
+
     def buildProtocol(self, addr: object) -> Any:
         # As Site does it, but for its choice between HTTP/1.1 and HTTP/2.
         channel: Any = BoundedChannel()
