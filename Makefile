@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/pip --disable-pip-version-check
-SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.py')
+SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.py' -o -path '*/static/*' -type f)
 
 export PYTHON
 
@@ -27,7 +27,7 @@ help:
 	@echo "make chaos      nodes of a real cluster cut off, stopped and killed under load: is anything lost?"
 	@echo "make roam       clients that go from node to node of a busy cluster, 200 times: is anything lost?"
 	@echo "make policy-proof  the index, PyCasbin and the specification on 100,000 random cases: do they differ?"
-	@echo "make lint       ruff, and mypy in strict mode"
+	@echo "make lint       ruff, mypy in strict mode, and the TypeScript compiler for the dashboard"
 	@echo "make format     let ruff format the sources"
 	@echo "make wheel      a wheel in dist/, compiled for this machine"
 	@echo "make clean-ext  remove compiled modules that lie in the source tree"
@@ -46,7 +46,7 @@ test: test-needs $(VENV)/.compiled
 
 # First of all, so that apt-get says once all that it is going to install.
 test-needs:
-	@.ci/need venv compiler clients server proxy redis postgresql mariadb prometheus influxdb || echo "The tests that use what is missing are skipped."
+	@.ci/need venv compiler clients server proxy redis postgresql mariadb prometheus influxdb chromium || echo "The tests that use what is missing are skipped."
 
 bench: $(VENV)/.compiled
 	@.ci/bench
@@ -94,6 +94,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	@.ci/types
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .

@@ -34,6 +34,9 @@ COMPILED = [
 # Beside `policies` at the top, which is a link to them, for who looks for them there.
 POLICIES = ["access/policies/*.conf", "access/policies/*.csv", "access/policies/examples/*.csv"]
 
+# What the admin listener serves, and `types.d.ts`, which is for the type checker.
+DASHBOARD = [f"admin/static/**/*.{suffix}" for suffix in ("html", "js", "css", "svg", "ts")]
+
 
 def main() -> None:
     switch = os.environ.get("MHUB_PURE", "")
@@ -59,7 +62,7 @@ def package(ext_modules: list[Extension]) -> None:
         packages=[*find_packages(include=["mhub", "mhub.*"]), "twisted.plugins"],
         # Without this "." twistd does not find the plugin of an editable install.
         package_dir={"": "."},
-        package_data={"mhub": ["py.typed", "store/schema/*.sql", *POLICIES]},
+        package_data={"mhub": ["py.typed", "store/schema/*.sql", *POLICIES, *DASHBOARD]},
         ext_modules=ext_modules,
         zip_safe=False,
     )

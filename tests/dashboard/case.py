@@ -104,6 +104,13 @@ class DashboardCase(BrokerCase):
         shutil.copytree(prepared() / "mhub-data", directory / "mhub-data")
         return self.start(config, directory)
 
+    def restart(self, broker: Broker) -> None:
+        """Start one that was killed; what its log says from now on is of the new process."""
+        log = broker.directory / "broker.log"
+        self.assertNotIn("Traceback", broker.log())
+        log.rename(log.with_suffix(".before"))
+        broker.start()
+
     def user(self, name: str, *roles: str, password: str = PASSWORD) -> None:
         self.api("POST", "/users", {"name": name, "password": password, "roles": list(roles)})
 
@@ -140,9 +147,10 @@ class DashboardCase(BrokerCase):
 
 
 def log_in(page: Page, user: str = "admin", password: str = PASSWORD) -> None:
-    page.get_by_label("User", exact=True).fill(user)
-    page.get_by_label("Password", exact=True).fill(password)
-    page.get_by_role("button", name="Log in").click()
+    form = page.get_by_role("form", name="Log in")  # other pages have a field "User", too
+    form.get_by_label("User", exact=True).fill(user)
+    form.get_by_label("Password", exact=True).fill(password)
+    form.get_by_role("button", name="Log in").click()
     page.locator("header.top").wait_for()
     page.locator(".page[data-ready]").wait_for()
 

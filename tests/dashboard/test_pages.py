@@ -16,25 +16,28 @@ BINARY = bytes((0, 255, 1, 254)) * 4
 # Whether all that can be used has a name, and ids are unique: what screen readers need.
 NAMELESS = """() => {
   const found = [];
+  const all = (selector) => [...document.querySelectorAll(selector)];
   const label = (each) => each.getAttribute("aria-label") || each.labels?.[0]?.textContent
     || document.getElementById(each.getAttribute("aria-labelledby"))?.textContent
     || each.textContent.trim() || each.title;
-  for (const each of document.querySelectorAll("button, a[href], input, select, textarea, [role=region], [role=tree], nav")) {
-    if (each.hidden || !each.checkVisibility()) continue;
-    if (!label(each)) found.push(each.outerHTML.slice(0, 200));
+  const used = "button, a[href], input, select, textarea, [role=region], [role=tree], nav";
+  for (const each of all(used)) {
+    if (each.checkVisibility() && !label(each)) found.push(each.outerHTML.slice(0, 200));
   }
-  const ids = [...document.querySelectorAll("[id]")].map((each) => each.id);
-  for (const id of new Set(ids)) if (ids.filter((each) => each === id).length > 1) found.push(`id ${id} twice`);
-  for (const each of document.querySelectorAll("table")) {
-    if (!each.caption || !each.querySelector("th[scope=col]")) found.push("a table without caption or heads");
+  const ids = all("[id]").map((each) => each.id);
+  if (new Set(ids).size !== ids.length) found.push(`an id twice: ${ids}`);
+  for (const each of all("table")) {
+    if (!each.caption || !each.querySelector("th[scope=col]")) found.push("a table without heads");
   }
-  for (const each of document.querySelectorAll("svg[role=img]")) {
+  for (const each of all("svg[role=img]")) {
     if (!each.getAttribute("aria-label")) found.push("a picture without a text");
   }
-  if (document.querySelectorAll("h1").length !== 1) found.push("not one h1");
-  if (document.querySelectorAll("main").length !== 1) found.push("not one main");
+  if (all("h1").length !== 1) found.push("not one h1");
+  if (all("main").length !== 1) found.push("not one main");
   return found;
 }"""
+
+NOTHING = "\N{EN DASH}"
 
 
 class PageTests(DashboardCase):
@@ -81,7 +84,7 @@ class PageTests(DashboardCase):
         tile = page.locator(".tile", has_text="Clients").locator(".value")
         expect(tile).to_have_text(str(HALLS + 1))
         rate = page.locator("[data-series=messages_in] .value")
-        expect(rate).not_to_have_text("–")
+        expect(rate).not_to_have_text(NOTHING)
         expect(rate).not_to_have_text("0/s")
         # The curve comes from the broker's history: it has a line as soon as there are two values.
         page.locator("[data-series=messages_in] path.line[d*=L]").wait_for(state="attached")

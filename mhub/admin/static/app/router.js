@@ -42,7 +42,7 @@ const OWN = [
     load: () => import("../pages/configuration.js"),
   },
   { name: "log", title: "Log", needs: ["log", "stats"], load: () => import("../pages/log.js") },
-  { name: "account", title: "Account", needs: [], load: () => import("../pages/account.js"), hidden: true },
+  { name: "account", title: "Account", needs: [], load: () => import("../pages/account.js") },
 ];
 
 /** Those of plugins. @type {Page[]} */

@@ -53,7 +53,7 @@ export class Table extends HTMLElement {
   #setup = null;
   /** @type {T[]} */
   #items = [];
-  /** @type {Map<string, { row: HTMLTableRowElement, item: T, at: number }>} */
+  /** @type {Map<string, { row: HTMLTableRowElement, item: T }>} */
   #rows = new Map();
   #next = "";
   #sort = "";
@@ -155,7 +155,7 @@ export class Table extends HTMLElement {
     }
     const many = this.#items.length >= MOST ? " Search to see others." : "";
     const missing = page.missing?.length ? ` No answer from ${page.missing.join(", ")}.` : "";
-    const summary = page.summary ?? `${count(this.#items.length)}${this.#next ? " and more" : ""}.`;
+    const summary = page.summary ?? `${count(this.#items.length)} ${this.#next ? "so far, there are more" : "in all"}.`;
     setText(this.#status, `${summary}${many}${missing}`);
   }
 
@@ -196,17 +196,24 @@ export class Table extends HTMLElement {
     const height = this.#scroll.clientHeight || 600;
     const first = Math.max(0, Math.floor(this.#scroll.scrollTop / this.#rowHeight) - EXTRA);
     const last = Math.min(this.#items.length, first + Math.ceil(height / this.#rowHeight) + 2 * EXTRA);
-    const wanted = new Set();
-    /** @type {HTMLTableRowElement | null} */
-    let before = null;
+    const shown = new Map();
     for (let at = first; at < last; at += 1) {
       const item = /** @type {T} */ (this.#items[at]);
       const key = setup.key(item);
-      if (wanted.has(key)) continue; // It is on two pages, as it changed its place meanwhile.
-      wanted.add(key);
+      if (!shown.has(key)) shown.set(key, { item, at }); // It is on two pages if it changed its place meanwhile.
+    }
+    // Before others come: an element that has to be moved would lose the focus.
+    for (const [key, { row }] of this.#rows) {
+      if (shown.has(key)) continue;
+      row.remove();
+      this.#rows.delete(key);
+    }
+    /** @type {HTMLTableRowElement | null} */
+    let before = null;
+    for (const [key, { item, at }] of shown) {
       let known = this.#rows.get(key);
       if (!known) {
-        known = { row: h("tr"), item, at };
+        known = { row: h("tr"), item };
         this.#rows.set(key, known);
         this.#drawRow(known.row, item);
       } else if (known.item !== item) {
@@ -217,11 +224,6 @@ export class Table extends HTMLElement {
       const place = /** @type {ChildNode | null} */ (before ? before.nextSibling : this.#above.nextSibling);
       if (place !== known.row) this.#body.insertBefore(known.row, place);
       before = known.row;
-    }
-    for (const [key, { row }] of this.#rows) {
-      if (wanted.has(key)) continue;
-      row.remove();
-      this.#rows.delete(key);
     }
     if (before && before.offsetHeight > 10) this.#rowHeight = before.offsetHeight;
     this.#above.style.height = `${first * this.#rowHeight}px`;

@@ -3,7 +3,6 @@
 import { get } from "../app/api.js";
 import { badge, button, checkbox, field, fill, h, select } from "../app/dom.js";
 import { bytes, count, duration, rate } from "../app/format.js";
-import { live } from "../app/live.js";
 import { link, note } from "../app/router.js";
 import { table } from "../app/table.js";
 
@@ -32,7 +31,6 @@ export function mount(root, { query, signal }) {
   state.value = query.get("state") ?? "";
   const isLive = h("input", { checked: true });
   let sort = query.get("sort") ?? "client_id";
-  const isCluster = live.now?.node !== "";
 
   const list = table({
     label: "Clients",
@@ -44,11 +42,11 @@ export function mount(root, { query, signal }) {
       remember();
     },
     columns: [
-      { title: "Client id", sort: "client_id", class: "col-big mono", cell: (one) => h("a", { href: link("client", { id: one.client_id }), title: one.client_id }, one.client_id || "(empty)") },
+      { title: "Client id", sort: "client_id", class: "mono", cell: (one) => h("a", { href: link("client", { id: one.client_id }), title: one.client_id }, one.client_id || "(empty)") },
       { title: "State", class: "col-small", cell: (one) => stateBadge(one.state) },
       { title: "User", class: "col-mid", only: "middle", cell: (one) => one.user || (one.claimed_user ? h("span", { class: "soft", title: "The client says so; nothing has proved it." }, `${one.claimed_user}?`) : "") },
-      { title: "Address", class: "col-mid", only: "wide", cell: (one) => one.address },
-      ...(isCluster ? [{ title: "Node", class: "col-small", only: /** @type {const} */ ("wide"), cell: (/** @type {Client} */ one) => one.node }] : []),
+      { title: "Address", class: "col-address", only: "wide", cell: (one) => one.address },
+      { title: "Node", class: "col-small col-node", only: "wide", cell: (one) => one.node },
       { title: "Connected", sort: "connected_at", falls: true, class: "col-small", numeric: true, only: "middle", cell: (one) => (one.connected_s === null ? "" : duration(one.connected_s)) },
       { title: "In", sort: "messages_in_per_s", falls: true, class: "col-tiny", numeric: true, cell: (one) => rate(one.messages_in_per_s) },
       { title: "Out", sort: "messages_out_per_s", falls: true, class: "col-tiny", numeric: true, cell: (one) => rate(one.messages_out_per_s) },
@@ -62,6 +60,7 @@ export function mount(root, { query, signal }) {
         { match: pattern(match.value), user: user.value.trim(), state: state.value, sort: order, limit: PAGE, cursor },
         abort,
       );
+      list.classList.toggle("no-node", !found.clients.some((/** @type {Client} */ one) => one.node));
       return {
         items: found.clients,
         next: found.next,

@@ -36,7 +36,7 @@ const TILES = [
   { name: "Retained", series: "retained", format: count, more: (now) => bytes(now.values["retained_bytes"]) },
   { name: "Dropped", series: "dropped", format: rate, more: (now) => `${count(now.totals["dropped"])} since start`, isBad: true },
   { name: "Denied", series: "denied", format: rate, more: (now) => `${count(now.totals["publish_denied"])} publishes` },
-  { name: "Refused connections", series: "refused", format: rate, more: (now) => `${count(now.totals["refused"])} since start` },
+  { name: "Refused", series: "refused", format: rate, more: (now) => `${count(now.totals["refused"])} connections` },
   { name: "CPU", series: "cpu", format: percent, more: () => "of one core" },
   { name: "Memory", series: "memory_bytes", format: bytes },
   { name: "Event loop late", series: "lateness_s", format: delay, more: () => "at most, in a second" },

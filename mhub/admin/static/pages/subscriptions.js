@@ -3,7 +3,6 @@
 import { get, isAbort, said } from "../app/api.js";
 import { badge, button, field, fill, h, plainTable, select } from "../app/dom.js";
 import { count } from "../app/format.js";
-import { live } from "../app/live.js";
 import { link, note } from "../app/router.js";
 import { session } from "../app/session.js";
 import { table } from "../app/table.js";
@@ -26,9 +25,9 @@ export async function mount(root, context) {
   else showAll(body, context);
 }
 
-/** Of no use without a cluster. @param {"wide" | "middle"} only */
-function nodeColumn(only) {
-  return live.now?.node === "" ? [] : [{ title: "Node", class: "col-small", only, cell: (/** @type {any} */ one) => one.node }];
+/** Without a cluster there are no nodes to name. @param {HTMLElement} list @param {any[]} items */
+function hideNode(list, items) {
+  list.classList.toggle("no-node", !items.some((one) => one.node));
 }
 
 /** @param {string} id */
@@ -53,11 +52,12 @@ function showAll(body, { query, signal }) {
       { title: "Client", sort: "client_id", class: "col-big", cell: (one) => clientLink(one.client_id) },
       { title: "QoS", class: "col-tiny", numeric: true, cell: (one) => one.qos },
       { title: "Client is", class: "col-small", only: "middle", cell: (one) => badge(one.connected ? "ok" : "off", one.connected ? "connected" : "offline") },
-      ...nodeColumn("wide"),
+      { title: "Node", class: "col-small col-node", only: "wide", cell: (one) => one.node },
       { title: "Options", class: "col-mid", only: "wide", cell: (one) => [one.no_local ? "no local" : "", one.retain_as_published ? "retain as published" : ""].filter(Boolean).join(", ") },
     ],
     load: async (cursor, sort, abort) => {
       const found = await get("/subscriptions", { match: pattern(match.value), client_id: client.value.trim(), kind: kind.value, sort, cursor, limit: 200 }, abort);
+      hideNode(list, found.subscriptions);
       return { items: found.subscriptions, next: found.next, missing: found.missing, summary: `${count(found.total)} subscriptions in all.${found.next ? ` ${count(found.left)} more fit.` : ""}` };
     },
   });
@@ -91,12 +91,13 @@ function showGroups(body) {
       { title: "Filter", class: "col-big mono", cell: (one) => h("span", { title: one.filter }, one.filter) },
       { title: "Members", class: "col-small", numeric: true, cell: (one) => count(one.members) },
       { title: "Connected", class: "col-small", numeric: true, cell: (one) => count(one.connected) },
-      ...nodeColumn("middle"),
-      ...(live.now?.node === "" ? [] : [{ title: "Other nodes", class: "col-mid", only: /** @type {const} */ ("wide"), cell: (/** @type {any} */ one) => Object.entries(one.nodes).map(([node, members]) => `${node}: ${members}`).join(", ") }]),
+      { title: "Node", class: "col-small col-node", only: "middle", cell: (one) => one.node },
+      { title: "Other nodes", class: "col-mid col-node", only: "wide", cell: (one) => Object.entries(one.nodes).map(([node, members]) => `${node}: ${members}`).join(", ") },
       { title: "First members", class: "col-big", only: "middle", cell: (one) => one.first_members.map((/** @type {any} */ each, /** @type {number} */ at) => [at ? ", " : "", clientLink(each.client_id)]) },
     ],
     load: async (cursor, _sort, abort) => {
       const found = await get("/groups", { cursor, limit: 200 }, abort);
+      hideNode(list, found.groups);
       return { items: found.groups, next: found.next, missing: found.missing };
     },
   });

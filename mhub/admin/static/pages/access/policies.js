@@ -23,8 +23,7 @@ export async function mount(root, { query, signal }) {
     empty: "No rule fits.",
     columns: [
       { title: "Rule", cell: (one) => h("span", { title: rule(one.row).textContent }, rule(one.row)) },
-      { title: "Id", class: "col-mid mono", only: "middle", cell: (one) => one.id },
-      { title: "Stands in", class: "col-mid", only: "wide", cell: (one) => one.place },
+      { title: "Id", class: "col-id mono", only: "middle", cell: (one) => h("span", { title: one.place }, one.place.startsWith("rule") ? one.id : one.place) },
       { title: "Note", class: "col-mid", only: "wide", cell: (one) => one.note },
       {
         title: "",

@@ -36,7 +36,7 @@ export async function propose(asked) {
         h("p", {}, h("b", {}, each.summary), " ", each.allows ? null : badge("warn", "not enough alone")),
         each.add.map((/** @type {string[]} */ row) => h("p", {}, "+ ", rule(row))),
         each.remove.map((/** @type {string} */ id) => h("p", { class: "rule" }, `− ${id}`)),
-        h("details", {}, h("summary", {}, "What it would change"), dryRunOf(each.dry_run)),
+        h("details", { open: true }, h("summary", {}, "What it would change"), dryRunOf(each.dry_run)),
         mayChange ? button("Apply…", { onclick: (/** @type {Event} */ event) => void apply(each, what, event) }) : null,
       ),
     ),
