@@ -53,6 +53,10 @@ HEADERS: Final = {
 
 MOST_PARAMETERS: Final = 100
 
+STREAM_CHECK_S: Final = 2.0
+"""How often it is asked, while a stream has something to say, whether its reader still may read
+it: a session may have ended meanwhile, a token been revoked, a rule been changed."""
+
 
 class AdminApp:
     def __init__(
@@ -197,7 +201,13 @@ class AdminApp:
                 stream = answer.begin(endpoint.stream)
                 if first:
                     await stream.send(first)
+                check_at = self._reactor.seconds() + STREAM_CHECK_S
                 async for piece in pieces:
+                    if self._reactor.seconds() >= check_at:
+                        if not self.gate.goes_on(answer.request, call.caller, endpoint):
+                            stream.cut()  # it is not over: whoever comes back is told why
+                            return
+                        check_at = self._reactor.seconds() + STREAM_CHECK_S
                     await stream.send(piece)
                 stream.finish()
         finally:

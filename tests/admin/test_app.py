@@ -109,9 +109,19 @@ async def events(
         ended.append("stream")
 
 
+@endpoint("GET", "/watched", resource="stats", stream=EVENTS)
+async def watched(call: Call) -> AsyncGenerator[bytes, None]:
+    """Show what happens to those who may see it."""
+    yield b": hello\n\n"
+    while True:
+        waiting.append(Deferred())
+        await waiting[-1]
+        yield b"data: 1\n\n"
+
+
 OWN = [
     each.endpoint  # type: ignore[attr-defined]
-    for each in (thing, put_thing, fail, text, wait, events)
+    for each in (thing, put_thing, fail, text, wait, events, watched)
 ]
 
 
@@ -350,6 +360,33 @@ class EndTests(AppCase):
         transport.producer.pauseProducing()  # type: ignore[attr-defined]
         self.clock.advance(61)
         self.assertTrue(transport.disconnected)  # type: ignore[attr-defined]
+
+    def test_a_stream_ends_with_the_session(self) -> None:
+        """Also with the right to read it; while there is one, it does not prolong the session."""
+        self.user("root", "admin")
+        self.user("seer")
+        row = "p, user:seer, *, admin:read, stats, any, allow"
+        names: list[str] = []
+        for name, end in (
+            ("root", lambda: self.logins.logout(names[-1])),
+            ("seer", lambda: self.clock.advance(self.settings.session_idle_s)),
+            ("seer", lambda: self.do(self.access.rules.change(replace_all=True))),
+            ("root", lambda: self.do(self.access.users.lock("root", True))),
+        ):
+            self.allow(row, "p, user:root, *, admin:read, stats, any, allow")
+            session, _ = self.do(self.logins.login(name, "right password", "192.0.2.7:1"))
+            names.append(session)
+            channel, transport = self.connect()
+            head = f"GET /admin/v1/watched HTTP/1.0\r\nCookie: {self.gate.cookie}={session}\r\n\r\n"
+            channel.dataReceived(head.encode())
+            self.clock.advance(3)
+            waiting[-1].callback(None)
+            self.assertEqual(transport.value().count(b"data: 1"), 1)
+            end()
+            self.clock.advance(3)
+            waiting[-1].callback(None)
+            self.assertEqual(transport.value().count(b"data: 1"), 1)
+            self.assertTrue(transport.disconnected)
 
     def test_a_stream_that_is_refused(self) -> None:
         reply = self.ask("GET", "/admin/v1/events?refuse=true")

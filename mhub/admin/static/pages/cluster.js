@@ -91,7 +91,7 @@ function memberTable(members, again) {
     ["Node", "State", "Since", "Address", "Version", "Sessions", "Sent", "Received", "Dropped", ""],
     members.map((each) => [
       h("b", {}, each.node),
-      [stateOf(each.state), each.note ? h("div", { class: "hint" }, each.note) : null, each.call_error ? h("div", { class: "hint" }, each.call_error) : null],
+      [stateOf(each.state), each.note ? h("div", { class: "hint" }, each.note) : null, each.call_error && each.state !== "up" ? h("div", { class: "hint" }, each.call_error) : null],
       duration(each.since_s),
       h("span", { class: "mono" }, each.address),
       each.version,
