@@ -20,7 +20,7 @@ from mhub.ctl.table import safe, table
 
 RIGHT: Final = frozenset({"since", "subs", "in/s", "out/s", "queued", "flight"})
 FLEXIBLE: Final = ("client", "user", "address", "listener", "node")
-OPTIONAL: Final = ("mqtt", "listener", "flight", "subs", "node")
+OPTIONAL: Final = ("listener", "mqtt", "flight", "subs", "node")
 """Columns that a narrow terminal has no room for; these first."""
 
 INDENT: Final = 14

@@ -23,7 +23,7 @@ from typing import Any, Final
 from mhub.control.contract import ControlError
 from mhub.ctl.client import Api
 from mhub.ctl.command import Single, add_scope, as_json, missing_of, scope_of, width
-from mhub.ctl.top_view import CLIENT_SORTS, VIEWS, Numbers, Shown, once, screen
+from mhub.ctl.top_view import CLIENT_SORTS, VIEWS, Numbers, Shown, once, rates_of, screen
 
 MOST: Final = 100
 """Rows that are asked for: more than a screen has."""
@@ -102,6 +102,7 @@ class Source:
         """Raises ControlError."""
         get = self._api.get
         status = get("status")
+        rates = rates_of(status, self.raw.get("status") or {})
         clients = get("clients/top", by=shown.sort, limit=MOST, **self._scope)
         topics = get("topics/top", by=shown.topic_sort, limit=MOST, **self._scope)
         self.raw = {"status": status, "clients": clients, "topics": topics}
@@ -109,6 +110,7 @@ class Source:
         return Numbers(
             time.time(),
             status,
+            rates,
             clients.get("clients") or (),
             topics.get("topics") or (),
             tuple(missing),
@@ -133,6 +135,8 @@ class Screen:
     def __enter__(self) -> "Screen":
         self._was = termios.tcgetattr(sys.stdin)
         self._was_winch = signal.signal(signal.SIGWINCH, self._resized)
+        # A signal may interrupt the other thread instead of select().
+        signal.set_wakeup_fd(self._wake_out, warn_on_full_buffer=False)
         tty.setcbreak(sys.stdin)
         sys.stdout.write(ENTER)
         sys.stdout.flush()
@@ -149,6 +153,7 @@ class Screen:
         sys.stdout.write(LEAVE)
         sys.stdout.flush()
         termios.tcsetattr(sys.stdin, termios.TCSADRAIN, self._was)
+        signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGWINCH, self._was_winch)
         return kind is KeyboardInterrupt  # the usual way to end it
 
@@ -170,7 +175,7 @@ class Screen:
         columns, lines = shutil.get_terminal_size()
         made = screen(self._numbers, self._shown, self._problem, columns, lines)
         # Without a line feed behind the last one, which would scroll.
-        sys.stdout.write(HOME + "\r\n".join(f"{line}{END_LINE}" for line in made) + END_SCREEN)
+        sys.stdout.write(HOME + "\n".join(f"{line}{END_LINE}" for line in made) + END_SCREEN)
         sys.stdout.flush()
 
     def _key(self, key: str) -> None:
@@ -191,7 +196,7 @@ class Screen:
             self._ask_now.set()
 
     def _resized(self, number: int, frame: FrameType | None) -> None:
-        self._wake()
+        """The signal has woken us: the next drawing asks for the size."""
 
     def _wake(self) -> None:
         try:

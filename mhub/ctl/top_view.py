@@ -53,6 +53,7 @@ class Numbers:
 
     time: float
     status: Facts = field(default_factory=dict)
+    rates: Facts = field(default_factory=dict)  # messages a second: received, sent, dropped
     clients: Sequence[Facts] = ()
     topics: Sequence[Facts] = ()
     missing: Sequence[str] = ()  # nodes that have not answered
@@ -80,7 +81,7 @@ def once(numbers: Numbers, shown: Shown, width: int) -> list[str]:
 
 def header(numbers: Numbers) -> list[str]:
     status = numbers.status
-    messages, sessions = _part(status, "messages"), _part(status, "sessions")
+    rates, sessions = numbers.rates, _part(status, "sessions")
     queues, cluster = _part(status, "queues"), _part(status, "cluster")
     node = f", node {safe(str(cluster.get('node', '-')))}" if cluster else ""
     missing = f"; not answered: {safe(', '.join(numbers.missing))}" if numbers.missing else ""
@@ -89,19 +90,29 @@ def header(numbers: Numbers) -> list[str]:
         f" for {short_time(number_of(status, 'uptime_s'))}, at {clock(numbers.time)[11:]}{missing}",
         f"{short_count(number_of(sessions, 'connected'))} connected of"
         f" {short_count(number_of(sessions, 'total'))};"
-        f" {_rate(messages, 'received_per_s')}/s in, {_rate(messages, 'sent_per_s')}/s out;"
-        f" {_size(messages, 'bytes_received_per_s')}B/s in,"
-        f" {_size(messages, 'bytes_sent_per_s')}B/s out;"
-        f" {_size(queues, 'queued_bytes')}B queued",
+        f" {_rate(rates, 'received')}/s in, {_rate(rates, 'sent')}/s out,"
+        f" {_rate(rates, 'dropped')}/s dropped; {_size(queues, 'queued_bytes')}B queued",
     ]
+
+
+def rates_of(status: Facts, before: Facts) -> Facts:
+    """Messages a second between two answers; of the first one, the averages of a minute."""
+    messages, earlier = _part(status, "messages"), _part(before, "messages")
+    passed_s = (number_of(status, "uptime_s") or 0.0) - (number_of(before, "uptime_s") or 0.0)
+    if not earlier or passed_s <= 0:  # the broker may be another one by now
+        return {
+            "received": messages.get("received_per_s"),
+            "sent": messages.get("sent_per_s"),
+        }
+    return {
+        name: max((number_of(messages, name) or 0) - (number_of(earlier, name) or 0), 0) / passed_s
+        for name in ("received", "sent", "dropped")
+    }
 
 
 def keys(shown: Shown) -> str:
     state = "PAUSED  " if shown.is_paused else ""
-    return (
-        f"{state}q quit  i/o messages in/out  I/O bytes in/out  w queued  b topics by bytes"
-        "  v view  space pause"
-    )
+    return f"{state}q quit  i o messages in/out  I O bytes  w queued  b topics  v view  space pause"
 
 
 def _tables(numbers: Numbers, shown: Shown, width: int, room: int) -> list[tuple[str, list[str]]]:
@@ -119,7 +130,9 @@ def _tables(numbers: Numbers, shown: Shown, width: int, room: int) -> list[tuple
         optional = ("flight", "B out/s", "B in/s", "queued", "messages", "bytes", "node")
         flexible = (first, "user", "node")
         body = (
-            table(rows[:share], RIGHT, flexible, width, ("user", *optional)) if rows else ["none"]
+            table(rows[:share], RIGHT, flexible, width, ("user", *optional))
+            if rows[:share]
+            else ["none"]
         )
         found.append((title, [shortened(line, width) for line in body]))
     return found

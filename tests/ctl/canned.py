@@ -78,9 +78,16 @@ class Canned:
         self._thread.join(LONGEST_S)
         self._listener.close()
 
+    def stop(self) -> None:
+        """Also if not all answers were wanted; the thread sees it when it has waited enough."""
+        self._listener.close()
+
     def _serve(self) -> None:
         for made in self._answers:
-            connection, _ = self._listener.accept()
+            try:
+                connection, _ = self._listener.accept()
+            except OSError:
+                return
             connection.settimeout(LONGEST_S)
             try:
                 if self._tls is not None:
