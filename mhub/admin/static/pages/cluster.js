@@ -131,16 +131,16 @@ function linkTable(links) {
 function lossTable(losses) {
   return plainTable(
     "What the loss of each node would mean",
-    ["Node", "Connected clients", "Sessions", "Waiting for them", "These are", "In words"],
+    ["Node", "What it would mean", "Connected clients", "Sessions", "These are", "Waiting for them"],
     losses.map((each) => [
       h("b", {}, each.node),
+      each.text,
       each.is_known ? count(each.connected) : "–",
       count(each.sessions),
-      each.is_known ? bytes(each.queued_bytes) : "–",
       badge(each.sessions ? (FATES[each.fate] ?? "off") : "off", each.sessions ? each.fate : "none"),
-      each.text,
+      each.is_known ? bytes(each.queued_bytes) : "–",
     ]),
-    { numeric: [1, 2, 3] },
+    { numeric: [2, 3, 5] },
   );
 }
 
