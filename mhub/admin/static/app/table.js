@@ -172,7 +172,7 @@ export class Table extends HTMLElement {
           "th",
           { scope: "col", class: classOf(column), "aria-sort": sorted },
           column.sort === undefined
-            ? column.title
+            ? column.title || h("span", { class: "sr" }, "Actions")
             : button(column.title, { class: "sort", onclick: () => this.#sortBy(column, isUp, isDown) }),
         );
       }),
