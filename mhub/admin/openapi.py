@@ -7,11 +7,11 @@ from typing import Any, Final
 import msgspec
 
 from mhub import __version__
-from mhub.admin.endpoint import REASON_DOC, Endpoint
+from mhub.admin.endpoint import LINE, LONGEST_REASON, REASON_DOC, Endpoint
 from mhub.admin.problem import CONTENT_TYPE as PROBLEM
 from mhub.admin.problem import TITLES, Problem
 
-ALWAYS: Final = (400, 405, 411, 413, 415, 429, 500, 503)
+ALWAYS: Final = (400, 405, 411, 413, 414, 415, 429, 500, 503)
 NEEDS_LOGIN: Final = (401, 403)
 
 REF: Final = "#/components/schemas/{name}"
@@ -103,8 +103,11 @@ def _operation(endpoint: Endpoint, result: Any, query: dict[str, Any], body: Any
             "required": True,
             "content": {raw.media_type: {"schema": {"type": "string"}}},
         }
-    elif body is not None:
-        made["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    elif endpoint.body is not None:
+        made["requestBody"] = {
+            "required": any(each.required for each in msgspec.structs.fields(endpoint.body)),
+            "content": {"application/json": {"schema": body}},
+        }
     return made
 
 
@@ -126,7 +129,7 @@ def _parameters(endpoint: Endpoint, query: dict[str, Any]) -> Iterator[dict[str,
             "in": "query",
             "required": False,
             "description": REASON_DOC,
-            "schema": {"type": "string", "maxLength": 1000},
+            "schema": {"type": "string", "maxLength": LONGEST_REASON, "pattern": LINE},
         }
 
 
