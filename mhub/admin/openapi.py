@@ -26,6 +26,8 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         [Problem, *types, *structs, *bodies], schema_hook=_anything, ref_template=REF
     )
+    for schema in (*schemas, *components.values()):
+        _simplify(schema)
     known = iter(schemas[1:])
     results = {each.name: next(known) for each in endpoints if each.result is not NoneType}
     queries = {each.name: _properties(next(known), components) for each in endpoints}
@@ -64,6 +66,20 @@ def _anything(kind: type) -> dict[str, Any]:
     raise NotImplementedError
 
 
+def _simplify(schema: Any) -> None:
+    """Pairs of texts as lists of two texts: not all tools know `prefixItems`."""
+    if isinstance(schema, list):
+        for each in schema:
+            _simplify(each)
+    elif isinstance(schema, dict):
+        first = schema.get("prefixItems")
+        if isinstance(first, list) and all(each == first[0] for each in first):
+            schema["items"] = first[0]
+            del schema["prefixItems"]
+        for each in schema.values():
+            _simplify(each)
+
+
 def _struct_schemas(schemas: Any, types: int, structs: int) -> list[dict[str, Any]]:
     """Those of query parameters, which stand with each operation."""
     found: list[dict[str, Any]] = list(schemas[1 + types : 1 + types + structs])
@@ -100,8 +116,10 @@ def _operation(endpoint: Endpoint, result: Any, query: dict[str, Any], body: Any
         raw = endpoint.raw[1]
         made["requestBody"] = {
             "description": raw.doc,
-            "required": True,
-            "content": {raw.media_type: {"schema": {"type": "string"}}},
+            "required": raw.media_type != "*/*",  # an empty payload is one
+            "content": {
+                raw.media_type: {} if raw.media_type == "*/*" else {"schema": {"type": "string"}}
+            },
         }
     elif endpoint.body is not None:
         made["requestBody"] = {

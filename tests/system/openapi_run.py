@@ -16,12 +16,17 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
+import paho.mqtt.client as mqtt
+from paho.mqtt.packettypes import PacketTypes
+from paho.mqtt.properties import Properties
+
 from mhub.auth import hashes
 from tests.helpers import packets as p
-from tests.system.process import Broker, environment
+from tests.system.process import PATIENCE_S, Broker, environment
 from tests.system.raw import Raw
 from tests.system.web import PASSWORD, Web
 
@@ -72,15 +77,48 @@ def prepare(directory: Path) -> str:
     return CONFIG
 
 
-def populate(broker: Broker, web: Web) -> Raw:
-    """Somebody and something to ask about; the client has to be kept."""
-    client = Raw(("127.0.0.1", broker.port), 5)
-    client.connect("pump")
-    client.send(p.publish("kept", b"1", retain=True, version=5))
-    client.ping()
+class Responder:
+    """Answers every request that comes by MQTT, so that MQTT over HTTP has somebody to ask."""
+
+    def __init__(self, port: int) -> None:
+        self._client = client = mqtt.Client(
+            mqtt.CallbackAPIVersion.VERSION2, "pump", protocol=mqtt.MQTTv5
+        )
+        client.on_connect = lambda *_: client.subscribe("#", 1)
+        client.on_message = self._answer
+        self._ready = threading.Event()
+        client.on_subscribe = lambda *_: self._ready.set()
+        client.connect("127.0.0.1", port)
+        client.loop_start()
+        assert self._ready.wait(PATIENCE_S), "the client has not subscribed"
+
+    def _answer(self, client: mqtt.Client, _: object, message: mqtt.MQTTMessage) -> None:
+        asked = message.properties
+        topic = getattr(asked, "ResponseTopic", "")
+        if not topic or topic == message.topic:
+            return
+        answer = Properties(PacketTypes.PUBLISH)
+        data = getattr(asked, "CorrelationData", None)
+        if data is not None:
+            answer.CorrelationData = data
+        client.publish(topic, message.payload, 0, properties=answer)
+
+    def close(self) -> None:
+        self._client.disconnect()
+        self._client.loop_stop()
+
+
+def populate(web: Web) -> Responder:
+    """Somebody and something to ask about."""
+    responder = Responder(web.broker.port)
+    kept = Raw(("127.0.0.1", web.broker.port), 5)
+    kept.connect("keeper")
+    kept.send(p.publish("kept", b"1", retain=True, version=5))
+    kept.ping()
+    kept.close()
     web.local("POST", "/admin/v1/roles", {"name": "reader"})
     web.add_user("ann", "reader")
-    return client
+    return responder
 
 
 class Outcome:
@@ -141,13 +179,13 @@ def main() -> int:
     try:
         broker.start()
         web = Web(broker)
-        client = populate(broker, web)
+        responder = populate(web)
         done = fuzz(web, directory, given.examples, given.seed, *more)
         print("\n".join(line[:300] for line in done.output.splitlines()))
         wrong = still_there(web)
         if wrong:
             print(wrong)
-        client.close()
+        responder.close()
     finally:
         broker.kill()
         if given.keep:

@@ -39,7 +39,7 @@ async def add_role(
 
 @endpoint("GET", "/role", resource="roles", codes=(404,))
 async def role(
-    call: Call, name: Annotated[str, Query(NAME, longest=128, shortest=1)]
+    call: Call, name: Annotated[str, Query(NAME, longest=128, shortest=1, pattern=ROLE)]
 ) -> RoleDetail:
     """Show a role: what it inherits, the rules about it, who has it."""
     found = access_of(call).roles.show(name)
@@ -50,7 +50,7 @@ async def role(
 @endpoint("PATCH", "/role", resource="roles", codes=(404, 412))
 async def change_role(
     call: Call,
-    name: Annotated[str, Query(NAME, longest=128, shortest=1)],
+    name: Annotated[str, Query(NAME, longest=128, shortest=1, pattern=ROLE)],
     parents: Annotated[list[str] | None, Body(PARENTS, pattern=ROLE)] = None,
     limits: Annotated[dict[str, Value] | None, Body(LIMITS, keys=QUOTAS)] = None,
     note: Annotated[str | None, Body(NOTE, longest=LONGEST_NOTE, pattern=LINE)] = None,
@@ -65,7 +65,7 @@ async def change_role(
 @endpoint("DELETE", "/role", resource="roles", codes=(404, 409, 412))
 async def delete_role(
     call: Call,
-    name: Annotated[str, Query(NAME, longest=128, shortest=1)],
+    name: Annotated[str, Query(NAME, longest=128, shortest=1, pattern=ROLE)],
     cascade: Annotated[
         bool, Query("Also take it from all who have it, and remove the rules about it.")
     ] = False,
