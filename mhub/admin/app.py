@@ -20,7 +20,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from werkzeug.exceptions import HTTPException
 
-from mhub.admin.endpoint import CSV, EVENTS, MOST_BODY, Call, Endpoint
+from mhub.admin.endpoint import CSV, EVENTS, LONGEST_REASON, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
 from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.openapi import document
@@ -152,13 +152,13 @@ class AdminApp:
             return
         caller = await self.gate.caller_of(request, address, is_local)
         query = _query(request)
-        reason = (query.pop("reason", None) or [""])[0] if endpoint.changes else ""
+        reason = _reason(query.pop("reason", [])) if endpoint.changes else ""
         if not is_local:
             self.gate.check_origin(request, method, caller)
         self.gate.check(caller, endpoint, reason)
         call = Call(self.operations, caller, self.gate, request)
         call.mqtt = self.mqtt
-        call.reason = reason[:1000]
+        call.reason = reason
         call.if_match = (request.getHeader("if-match") or "").strip().strip('"').replace("*", "")
         call.accept = request.getHeader("accept") or ""
         call.last_event_id = request.getHeader("last-event-id") or ""
@@ -341,6 +341,15 @@ def _query(request: Any) -> dict[str, list[str]]:
         raise BadArgument("the query is not percent-encoded UTF-8") from None
     except ValueError:
         raise BadArgument(f"the query has more than {MOST_PARAMETERS} parameters") from None
+
+
+def _reason(given: list[str]) -> str:
+    if len(given) > 1:
+        raise BadArgument(f"the query parameter 'reason' is given {len(given)} times")
+    reason = "".join(given)
+    if len(reason) > LONGEST_REASON or not reason.isprintable():
+        raise BadArgument(f"reason: expected one line, of at most {LONGEST_REASON} characters")
+    return reason
 
 
 _MEDIA_TYPE: Final = re.compile(r"[\w.+*-]+/[\w.+*-]+")
