@@ -21,6 +21,7 @@ from mhub.operations.contract import (
     TimedOut,
     Unavailable,
 )
+from mhub.web import site
 from tests.admin.world import AdminCase, Reply
 
 ERRORS = {
@@ -307,6 +308,46 @@ class BodyTests(AppCase):
         )
         self.assertEqual(Reply(transport.value()).status, 411)
 
+    def test_forms_are_not_read(self) -> None:
+        """To take one of some megabytes apart takes seconds, and nobody has logged in before."""
+        for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+            body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n'
+            channel, transport = self.connect()
+            channel.dataReceived(
+                f"POST /admin/v1/wait?b=1 HTTP/1.1\r\nContent-Type: {kind}\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode()
+            )
+            request = channel.requests[0]
+            channel.dataReceived(body)
+            self.assertEqual(request.args, {})
+            self.assertEqual(Reply(transport.value()).status, 415)
+
+    def test_long_paths(self) -> None:
+        """None is as long, and each part of one costs something."""
+        reply = self.ask("GET", "/" * 2000)
+        self.assertEqual(reply.status, 414)
+        self.assertEqual(self.ask("GET", "/" * 100).status, 404)
+
+    def test_bodies_of_all(self) -> None:
+        """All of them are in memory until they are whole."""
+        self.patch(site, "MOST_BODIES", 2500)
+        head = b"POST /admin/v1/text HTTP/1.1\r\nContent-Length: 1000\r\n\r\n"
+        channels = []
+        for _ in range(2):
+            channel, transport = self.connect()
+            channel.dataReceived(head)
+            self.assertEqual(transport.value(), b"")
+            channels.append(channel)
+        channel, transport = self.connect()
+        channel.dataReceived(head)
+        self.assertEqual(Reply(transport.value()).status, 503)
+        channels[0].connectionLost(Failure(ConnectionDone()))
+        channels[1].dataReceived(b"a" * 1000)
+        for _ in range(2):
+            channel, transport = self.connect()
+            channel.dataReceived(head)
+            self.assertEqual(transport.value(), b"")
+
     def test_slow(self) -> None:
         channel, transport = self.connect()
         channel.dataReceived(b"PUT /admin/v1/thing HTTP/1.1\r\nContent-Length: 100\r\n\r\n")
@@ -396,6 +437,24 @@ class EndTests(AppCase):
         _, transport = self.begin("POST", "/admin/v1/wait")
         self.app.stop()
         self.assertEqual(Reply(transport.value()).status, 503)  # type: ignore[attr-defined]
+
+
+class FewConnectionsTests(AppCase):
+    settings = AdminSettings(max_connections=2)
+
+    def test_who_does_not_send_makes_room(self) -> None:
+        """Else a few that begin a request and say no more would keep all others out."""
+        slow = [self.connect() for _ in range(2)]
+        for channel, _ in slow:
+            channel.dataReceived(b"GET /admin/v1/thing?name=a HTTP/1.1\r\n")
+        self.assertEqual(self.thing("name=a").status, 200)
+        self.assertEqual([each.disconnected for _, each in slow], [True, False])
+
+    def test_who_waits_for_an_answer_stays(self) -> None:
+        for _ in range(2):
+            channel, _ = self.connect()
+            channel.dataReceived(b"POST /admin/v1/wait HTTP/1.1\r\n\r\n")
+        self.assertEqual(self.thing("name=a").status, 503)
 
 
 class FewStreamsTests(AppCase):
