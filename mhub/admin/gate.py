@@ -21,6 +21,7 @@ from mhub.auth.addresses import host_of
 from mhub.config.admin import LISTENER, AdminSettings
 from mhub.core.principal import Identity, Principal
 from mhub.operations.contract import BadArgument, Forbidden, LimitReached
+from mhub.web.peer import peer_name
 
 BURST_S: Final = 5.0
 """What an address did not ask for, so many seconds long, it may ask for later at once."""
@@ -99,7 +100,7 @@ class Gate:
     async def caller_of(self, request: Any, address: str, is_local: bool) -> Caller:
         """Raises NotLoggedIn for credentials that are wrong."""
         if is_local:
-            return local()
+            return local(peer_name(request.transport))
         scheme, _, rest = (request.getHeader("authorization") or "").strip().partition(" ")
         if scheme:
             if scheme.lower() == "bearer":

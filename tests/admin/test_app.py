@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,14 +10,16 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
-from mhub.admin.endpoint import EVENTS, MOST_BODY, Body, Call, Query, Raw, endpoint
+from mhub.admin.endpoint import EVENTS, LINES, MOST_BODY, Body, Call, Query, Raw, endpoint
 from mhub.admin.openapi import document
+from mhub.admin.progress import progress_lines
 from mhub.admin.resources import ENDPOINTS, session
 from mhub.config.admin import AdminSettings
 from mhub.operations.contract import (
     LimitReached,
     NotThere,
     OperationError,
+    Say,
     Stale,
     TimedOut,
     Unavailable,
@@ -120,9 +123,26 @@ async def watched(call: Call) -> AsyncGenerator[bytes, None]:
         yield b"data: 1\n\n"
 
 
+@endpoint("POST", "/progress", public="open", stream=LINES)
+async def progress(call: Call) -> AsyncGenerator[bytes, None]:
+    """Take a while, and tell how far it is."""
+
+    async def work(say: Say) -> dict[str, int]:
+        for text in ("one", "two"):
+            waiting.append(Deferred())
+            await waiting[-1]
+            say(text)
+        ended.append("progress")
+        return {"done": 2}
+
+    async with aclosing(progress_lines(work)) as lines:
+        async for line in lines:
+            yield line
+
+
 OWN = [
     each.endpoint  # type: ignore[attr-defined]
-    for each in (thing, put_thing, fail, text, wait, events, watched)
+    for each in (thing, put_thing, fail, text, wait, events, watched, progress)
 ]
 
 
@@ -387,6 +407,39 @@ class EndTests(AppCase):
         channel.connectionLost(Failure(ConnectionDone()))  # type: ignore[attr-defined]
         self.assertEqual(ended, ["stream"])
         self.assertEqual(self.app.streams, 0)
+
+    def test_progress_is_told_as_it_is_made(self) -> None:
+        _, transport = self.begin("POST", "/admin/v1/progress")
+        waiting[0].callback(None)
+        self.assertTrue(
+            transport.value().endswith(b'{"progress":"one"}\n')  # type: ignore[attr-defined]
+        )
+        waiting[1].callback(None)
+        self.assertTrue(
+            transport.value().endswith(  # type: ignore[attr-defined]
+                b'{"progress":"two"}\n{"result":{"done":2}}\n'
+            )
+        )
+
+    def test_a_change_goes_on_when_the_reader_of_its_progress_goes(self) -> None:
+        for before in (0, 1):  # whether there was a line already
+            waiting.clear()
+            ended.clear()
+            channel, _ = self.begin("POST", "/admin/v1/progress")
+            for each in waiting[:before]:
+                each.callback(None)
+            channel.connectionLost(Failure(ConnectionDone()))  # type: ignore[attr-defined]
+            for each in waiting:  # the second one is made by the first
+                if not each.called:
+                    each.callback(None)
+            self.assertEqual(ended, ["progress"])
+            self.assertEqual(self.app.streams, 0)
+
+    def test_progress_ends_with_the_broker(self) -> None:
+        self.begin("POST", "/admin/v1/progress")
+        self.app.stop()
+        self.assertEqual((ended, self.app.streams), ([], 0))
+        self.assertTrue(waiting[0].called)
 
     def test_a_stream_waits_for_its_reader(self) -> None:
         _, transport = self.begin("GET", "/admin/v1/events")
