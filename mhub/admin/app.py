@@ -207,7 +207,9 @@ class AdminApp:
                     await _write(stream, first, endpoint)
                 check_at = self._reactor.seconds() + STREAM_CHECK_S
                 async for piece in pieces:
-                    if self._reactor.seconds() >= check_at and not endpoint.writes:
+                    if self._reactor.seconds() >= check_at and not (
+                        endpoint.writes or call.ends_itself
+                    ):
                         if not self.gate.goes_on(answer.request, call.caller, endpoint):
                             if stream is not None:
                                 stream.cut()  # it is not over: whoever comes back is told why

@@ -124,6 +124,7 @@ class Call:
         self.last_event_id = ""  # of a stream that goes on
         self.headers: dict[str, str] = {}  # of the answer, besides those that all have
         self.mqtt: Gateway | None = None  # MQTT over HTTP
+        self.ends_itself = False  # set by a stream that sees to it that its caller is still known
 
     async def is_still_known(self) -> bool:
         """Whether the caller of a stream would still be let in as the same one."""
