@@ -20,6 +20,7 @@ from twisted.internet.defer import CancelledError, Deferred
 from twisted.python.failure import Failure
 from werkzeug.exceptions import HTTPException
 
+from mhub.admin.audit import told
 from mhub.admin.endpoint import CSV, EVENTS, LONGEST_REASON, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
 from mhub.admin.mqtt.gateway import Gateway
@@ -52,6 +53,10 @@ HEADERS: Final = {
 }
 
 MOST_PARAMETERS: Final = 100
+
+STREAM_CHECK_S: Final = 2.0
+"""How often it is asked, while a stream has something to say, whether its reader still may read
+it: a session may have ended meanwhile, a token been revoked, a rule been changed."""
 
 
 class AdminApp:
@@ -160,7 +165,9 @@ class AdminApp:
         call.last_event_id = request.getHeader("last-event-id") or ""
         body = request.content.read()
         call.media_type = _check_type(endpoint, request, body)
-        await self._do(endpoint, call, endpoint.arguments(query, body), answer)
+        arguments = endpoint.arguments(query, body)
+        with told(self.operations.hub_events, endpoint, call, arguments):
+            await self._do(endpoint, call, arguments, answer)
 
     async def _do(
         self, endpoint: Endpoint, call: Call, arguments: dict[str, Any], answer: "Answer"
@@ -188,7 +195,8 @@ class AdminApp:
         if self.streams >= self.gate.settings.max_streams and endpoint.stream == EVENTS:
             raise LimitReached("there are too many streams already (admin.max_streams)")
         self.streams += 1
-        answer.ends_with_client = True
+        # A change goes on without its caller, and what it has to say is little.
+        answer.ends_with_client = not endpoint.writes
         try:
             async with aclosing(pieces):
                 # What is refused is refused before the first piece, and so has a status.
@@ -196,10 +204,18 @@ class AdminApp:
                 answer.headers.update(call.headers)
                 stream = answer.begin(endpoint.stream)
                 if first:
-                    await stream.send(first)
+                    await _write(stream, first, endpoint)
+                check_at = self._reactor.seconds() + STREAM_CHECK_S
                 async for piece in pieces:
-                    await stream.send(piece)
-                stream.finish()
+                    if self._reactor.seconds() >= check_at and not endpoint.writes:
+                        if not self.gate.goes_on(answer.request, call.caller, endpoint):
+                            if stream is not None:
+                                stream.cut()  # it is not over: whoever comes back is told why
+                            return
+                        check_at = self._reactor.seconds() + STREAM_CHECK_S
+                    await _write(stream, piece, endpoint)
+                if stream is not None:
+                    stream.finish()
         finally:
             self.streams -= 1
 
@@ -263,7 +279,10 @@ class Answer:
             self.request.write(data)
         self.request.finish()
 
-    def begin(self, media_type: str) -> Stream:
+    def begin(self, media_type: str) -> Stream | None:
+        """None: the client is gone."""
+        if self._is_gone:
+            return None
         self._head(200, media_type)
         self._stream = Stream(self.request, self._reactor)
         return self._stream
@@ -294,6 +313,16 @@ class Answer:
             self.cancel()
         if not self.ended.called:
             self.ended.callback(None)
+
+
+async def _write(stream: Stream | None, piece: bytes, endpoint: Endpoint) -> None:
+    """Raises CancelledError if the client of a stream of data has gone."""
+    if stream is None:
+        return
+    if endpoint.writes:
+        stream.write(piece)
+    else:
+        await stream.send(piece)
 
 
 def _allowed(methods: Iterable[str]) -> str:

@@ -21,6 +21,7 @@ from mhub.auth.addresses import host_of
 from mhub.config.admin import LISTENER, AdminSettings
 from mhub.core.principal import Identity, Principal
 from mhub.operations.contract import BadArgument, Forbidden, LimitReached
+from mhub.web.peer import peer_name
 
 BURST_S: Final = 5.0
 """What an address did not ask for, so many seconds long, it may ask for later at once."""
@@ -99,7 +100,7 @@ class Gate:
     async def caller_of(self, request: Any, address: str, is_local: bool) -> Caller:
         """Raises NotLoggedIn for credentials that are wrong."""
         if is_local:
-            return local()
+            return local(peer_name(request.transport))
         scheme, _, rest = (request.getHeader("authorization") or "").strip().partition(" ")
         if scheme:
             if scheme.lower() == "bearer":
@@ -189,6 +190,18 @@ class Gate:
             )
         if self.settings.require_reason and endpoint.changes and not reason:
             raise BadArgument("say why, with the parameter `reason` (admin.require_reason)")
+
+    def goes_on(self, request: Any, caller: Caller, endpoint: Endpoint) -> bool:
+        """Whether whoever reads a stream may still read it: that lasts longer than a request."""
+        if endpoint.public and getattr(self.settings, endpoint.public, endpoint.public) == "open":
+            return True
+        if caller.kind == SESSION and not self.logins.goes_on(self.session_name(request)):
+            return False
+        if caller.kind == TOKEN:
+            text = (request.getHeader("authorization") or "").strip().partition(" ")[2]
+            if self._find_token(text.strip()) is None:
+                return False
+        return self._is_permitted(caller, endpoint)
 
     def _is_permitted(self, caller: Caller, endpoint: Endpoint) -> bool:
         if not endpoint.resource:

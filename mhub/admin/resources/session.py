@@ -6,14 +6,15 @@ from typing import Annotated
 from mhub.admin.caller import SESSION, may
 from mhub.admin.endpoint import Body, Call, endpoint
 from mhub.admin.logins import NotLoggedIn, Session
-from mhub.operations.contract import Forbidden
+from mhub.core.principal import Principal
+from mhub.operations.contract import Forbidden, NotThere
 
 
 @dataclass(frozen=True)
 class Whoami:
     user: str
     kind: str  # "session", "token", "basic" or "local"
-    roles: tuple[str, ...]  # that its authenticator gave it; those of the registry are in `user`
+    roles: tuple[str, ...]  # by its authenticator, the registry and rules, also by inheritance
     read: tuple[str, ...]  # resources that it may read
     write: tuple[str, ...]  # resources that it may change
     csrf: str  # of a session: what X-CSRF-Token has to be with each change
@@ -78,6 +79,17 @@ async def change_password(
     return _whoami(call, call.gate.session_of(call.request))
 
 
+def _roles(call: Call, principal: Principal) -> tuple[str, ...]:
+    found = set(principal.roles)
+    access = call.operations.access
+    if access is not None and principal.user:
+        try:
+            found.update(access.users.show(principal.user).all_roles)
+        except NotThere:
+            pass  # a token, or a user whom another authenticator knows
+    return tuple(sorted(found))
+
+
 def _whoami(call: Call, session: Session | None) -> Whoami:
     gate = call.gate
     caller = gate.caller_with(session, call.caller.address) if session is not None else call.caller
@@ -85,7 +97,7 @@ def _whoami(call: Call, session: Session | None) -> Whoami:
     return Whoami(
         user=caller.principal.user,
         kind=caller.kind,
-        roles=caller.principal.roles,
+        roles=_roles(call, caller.principal),
         read=tuple(each for each in resources if may(gate.rights, caller, "read", each)),
         write=tuple(each for each in resources if may(gate.rights, caller, "write", each)),
         csrf=session.csrf if session is not None else "",
