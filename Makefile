@@ -11,7 +11,7 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: bench-auth bench-cluster bench-move help run cluster test test-needs bench crash simulate explore chaos roam policy-proof lint format wheel clean-ext clean
+.PHONY: bench-auth bench-cluster bench-move help run cluster test test-needs bench crash simulate explore chaos roam policy-proof api-fuzz lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
@@ -27,6 +27,7 @@ help:
 	@echo "make chaos      nodes of a real cluster cut off, stopped and killed under load: is anything lost?"
 	@echo "make roam       clients that go from node to node of a busy cluster, 200 times: is anything lost?"
 	@echo "make policy-proof  the index, PyCasbin and the specification on 100,000 random cases: do they differ?"
+	@echo "make api-fuzz   schemathesis over the admin API of a broker: does it do what its document says?"
 	@echo "make lint       ruff, mypy in strict mode, and the TypeScript compiler for the dashboard"
 	@echo "make format     let ruff format the sources"
 	@echo "make wheel      a wheel in dist/, compiled for this machine"
@@ -89,6 +90,10 @@ roam: $(VENV)/.compiled
 
 policy-proof: $(VENV)/.compiled
 	@PYTHONSAFEPATH=1 $(BIN)/python -c 'import sys; sys.path.append("."); from tests.access.proof import main; sys.exit(main())'
+
+# Some ten minutes; SEED=N asks something else.
+api-fuzz: $(VENV)/.dev
+	@PYTHONPATH=. $(BIN)/python -m tests.system.openapi_run --examples 200 --seed $(or $(SEED),1)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -21,7 +21,7 @@ from twisted.python.failure import Failure
 from werkzeug.exceptions import HTTPException
 
 from mhub.admin.audit import told
-from mhub.admin.endpoint import CSV, EVENTS, MOST_BODY, Call, Endpoint
+from mhub.admin.endpoint import CSV, EVENTS, LONGEST_REASON, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
 from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.openapi import document
@@ -54,7 +54,9 @@ HEADERS: Final = {
 
 MOST_PARAMETERS: Final = 100
 
-LONGEST_REASON: Final = 1000
+STREAM_CHECK_S: Final = 2.0
+"""How often it is asked, while a stream has something to say, whether its reader still may read
+it: a session may have ended meanwhile, a token been revoked, a rule been changed."""
 
 
 class AdminApp:
@@ -151,7 +153,7 @@ class AdminApp:
             return
         caller = await self.gate.caller_of(request, address, is_local)
         query = _query(request)
-        reason = _reason(query) if endpoint.changes else ""
+        reason = _reason(query.pop("reason", [])) if endpoint.changes else ""
         if not is_local:
             self.gate.check_origin(request, method, caller)
         self.gate.check(caller, endpoint, reason)
@@ -203,7 +205,16 @@ class AdminApp:
                 stream = answer.begin(endpoint.stream)
                 if first:
                     await _write(stream, first, endpoint)
+                check_at = self._reactor.seconds() + STREAM_CHECK_S
                 async for piece in pieces:
+                    if self._reactor.seconds() >= check_at and not (
+                        endpoint.writes or call.ends_itself
+                    ):
+                        if not self.gate.goes_on(answer.request, call.caller, endpoint):
+                            if stream is not None:
+                                stream.cut()  # it is not over: whoever comes back is told why
+                            return
+                        check_at = self._reactor.seconds() + STREAM_CHECK_S
                     await _write(stream, piece, endpoint)
                 if stream is not None:
                     stream.finish()
@@ -353,9 +364,10 @@ def _query(request: Any) -> dict[str, list[str]]:
         raise BadArgument(f"the query has more than {MOST_PARAMETERS} parameters") from None
 
 
-def _reason(query: dict[str, list[str]]) -> str:
-    """Why a change is made.  Raises BadArgument."""
-    reason = query.pop("reason", [""])[0]
+def _reason(given: list[str]) -> str:
+    if len(given) > 1:
+        raise BadArgument(f"the query parameter 'reason' is given {len(given)} times")
+    reason = "".join(given)
     if len(reason) > LONGEST_REASON or not reason.isprintable():
         raise BadArgument(f"reason: expected one line, of at most {LONGEST_REASON} characters")
     return reason

@@ -191,6 +191,18 @@ class Gate:
         if self.settings.require_reason and endpoint.changes and not reason:
             raise BadArgument("say why, with the parameter `reason` (admin.require_reason)")
 
+    def goes_on(self, request: Any, caller: Caller, endpoint: Endpoint) -> bool:
+        """Whether whoever reads a stream may still read it: that lasts longer than a request."""
+        if endpoint.public and getattr(self.settings, endpoint.public, endpoint.public) == "open":
+            return True
+        if caller.kind == SESSION and not self.logins.goes_on(self.session_name(request)):
+            return False
+        if caller.kind == TOKEN:
+            text = (request.getHeader("authorization") or "").strip().partition(" ")[2]
+            if self._find_token(text.strip()) is None:
+                return False
+        return self._is_permitted(caller, endpoint)
+
     def _is_permitted(self, caller: Caller, endpoint: Endpoint) -> bool:
         if not endpoint.resource:
             return True

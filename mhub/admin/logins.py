@@ -168,6 +168,15 @@ class Logins:
         self._sessions[key] = session
         return session
 
+    def goes_on(self, name: str) -> bool:
+        """Whether a session goes on; to ask does not prolong it, as find() does."""
+        session = self._sessions.get(_digest(name))
+        return (
+            session is not None
+            and not self._is_over(session, self._clock())
+            and self._is_valid(session.principal, session.mark)
+        )
+
     def logout(self, name: str) -> None:
         self._sessions.pop(_digest(name), None)
 

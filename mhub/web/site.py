@@ -3,7 +3,9 @@
 A client costs others nothing but what is bounded here.  It has `request_s` to send a request as a
 whole, however it is cut up; it may be silent for `idle_s` between two requests, and take nothing of
 an answer for as long.  When there are `max_connections`, the one that has been without a request
-for the longest time makes room; where all are busy, the new one is refused.
+for the longest time makes room, or else one that has not sent all of its request yet; where all
+wait for their answers, the new one is refused.  The bodies that are being sent have at most
+MOST_BODIES bytes, all together.
 
 What is refused here is answered without a request: by twisted.web's parser (400), or by refuse().
 """
@@ -24,6 +26,12 @@ MAX_HEAD: Final = 1 << 18
 """Bytes of a request's line and headers: a client id may have 65,535, each of which takes three in
 a query."""
 
+MAX_PATH: Final = 1024
+"""Bytes of a path, without the query: all that there are, are short."""
+
+MOST_BODIES: Final = 64 << 20
+"""Bytes of the bodies of all requests that are being sent: who sends them may be anybody."""
+
 CLOSE_S: Final = 1.0
 """How long a client may take for what is left to say when the broker stops."""
 
@@ -42,6 +50,16 @@ class BoundedRequest(Request):
 
     def gotLength(self, length: int | None) -> None:
         self.content = BytesIO()  # twisted.web would put what is longer than 100 kB into a file
+
+    def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
+        # As twisted.web does it, but for `args`, which nobody here needs: it takes seconds to find
+        # those of a form of some megabytes, and nobody knows yet who has sent it.
+        content: Any = self.content
+        content.seek(0, 0)
+        self.args = {}
+        self.method, self.uri, self.clientproto = command, path, version
+        self.path = path.partition(b"?")[0]
+        self.process()
 
 
 class BoundedSite(Site):
@@ -66,6 +84,7 @@ class BoundedSite(Site):
         self.refusal = refusal
         self.refused = 0  # connections, as there were enough
         self.connected: dict[BoundedChannel, None] = {}  # the longest without a request is first
+        self.expected_bytes = 0  # of bodies that are being sent
         self._empty: Deferred[None] | None = None
 
     def take(self, bounds: Bounds) -> None:
@@ -89,12 +108,14 @@ class BoundedSite(Site):
         """Whether there can be one more connection; an idle one may have had to go for it."""
         if len(self.connected) < self.bounds.max_connections:
             return True
-        for channel in self.connected:
-            if not channel.requests:
-                channel.transport.abortConnection()
-                self.connected.pop(channel, None)
-                return True
-        return False
+        idle = (channel for channel in self.connected if not channel.requests)
+        sending = (channel for channel in self.connected if not channel.is_answering)
+        found = next(idle, None) or next(sending, None)
+        if found is None:
+            return False
+        found.transport.abortConnection()
+        self.connected.pop(found, None)
+        return True
 
     def seen(self, channel: "BoundedChannel") -> None:
         """It had a request just now."""
@@ -131,6 +152,13 @@ class BoundedChannel(HTTPChannel):
     def __init__(self) -> None:
         super().__init__()
         self._deadline: Any = None  # for the request that is being sent
+        self._expected_bytes = 0  # of its body
+        self._is_refused = False
+
+    @property
+    def is_answering(self) -> bool:
+        """Whether there is a request that came as a whole."""
+        return bool(self._handlingRequest)
 
     def connectionMade(self) -> None:
         super().connectionMade()
@@ -159,23 +187,34 @@ class BoundedChannel(HTTPChannel):
         if self._deadline is not None and self._deadline.active():
             self._deadline.cancel()
         self._deadline = None
+        self.site.expected_bytes -= self._expected_bytes
+        self._expected_bytes = 0
 
     def lineLengthExceeded(self, line: bytes) -> None:
-        self.refuse(414, f"the head of a request may have {MAX_HEAD} bytes")
+        self.refuse(414, f"the head of a request may have {self.MAX_LENGTH} bytes")
 
     def allHeadersReceived(self) -> None:
         # Before any of it comes: it is held in memory.
         command: Any = self._command
         path: Any = self._path
         most = self.site.most_body(command, path)
-        if self.length is None:
+        site = self.site
+        if len(path.partition(b"?")[0]) > MAX_PATH:
+            self.refuse(414, f"a path may have {MAX_PATH} bytes")
+        elif self.length is None:
             self.refuse(411, "send the length of the body as Content-Length")
         elif self.length > most:
             self.refuse(413, f"the body may have {most} bytes")
+        elif site.expected_bytes + self.length > MOST_BODIES:
+            self.refuse(503, "too much is being sent at this moment; try again later")
         else:
+            self._expected_bytes = self.length
+            site.expected_bytes += self.length
             super().allHeadersReceived()
 
     def allContentReceived(self) -> None:
+        if self._is_refused:
+            return
         self._expect_nothing()
         self.site.seen(self)
         super().allContentReceived()
@@ -189,6 +228,7 @@ class BoundedChannel(HTTPChannel):
         self.transport.abortConnection()
 
     def refuse(self, code: int, text: str) -> None:
+        self._is_refused = True
         kind, body = self.site.refusal(code, text)
         head = (
             f"HTTP/1.1 {code} -\r\nConnection: close\r\nContent-Type: {kind}\r\n"

@@ -24,6 +24,7 @@ from mhub.operations.contract import (
     TimedOut,
     Unavailable,
 )
+from mhub.web import site
 from tests.admin.world import AdminCase, Reply
 
 ERRORS = {
@@ -112,6 +113,16 @@ async def events(
         ended.append("stream")
 
 
+@endpoint("GET", "/watched", resource="stats", stream=EVENTS)
+async def watched(call: Call) -> AsyncGenerator[bytes, None]:
+    """Show what happens to those who may see it."""
+    yield b": hello\n\n"
+    while True:
+        waiting.append(Deferred())
+        await waiting[-1]
+        yield b"data: 1\n\n"
+
+
 @endpoint("POST", "/progress", public="open", stream=LINES)
 async def progress(call: Call) -> AsyncGenerator[bytes, None]:
     """Take a while, and tell how far it is."""
@@ -131,7 +142,7 @@ async def progress(call: Call) -> AsyncGenerator[bytes, None]:
 
 OWN = [
     each.endpoint  # type: ignore[attr-defined]
-    for each in (thing, put_thing, fail, text, wait, events, progress)
+    for each in (thing, put_thing, fail, text, wait, events, watched, progress)
 ]
 
 
@@ -317,6 +328,46 @@ class BodyTests(AppCase):
         )
         self.assertEqual(Reply(transport.value()).status, 411)
 
+    def test_forms_are_not_read(self) -> None:
+        """To take one of some megabytes apart takes seconds, and nobody has logged in before."""
+        for kind in ("application/x-www-form-urlencoded", "multipart/form-data; boundary=x"):
+            body = b'--x\r\nContent-Disposition: form-data; name="a"\r\n\r\nb\r\n--x--\r\n'
+            channel, transport = self.connect()
+            channel.dataReceived(
+                f"POST /admin/v1/wait?b=1 HTTP/1.1\r\nContent-Type: {kind}\r\n"
+                f"Content-Length: {len(body)}\r\n\r\n".encode()
+            )
+            request = channel.requests[0]
+            channel.dataReceived(body)
+            self.assertEqual(request.args, {})
+            self.assertEqual(Reply(transport.value()).status, 415)
+
+    def test_long_paths(self) -> None:
+        """None is as long, and each part of one costs something."""
+        reply = self.ask("GET", "/" * 2000)
+        self.assertEqual(reply.status, 414)
+        self.assertEqual(self.ask("GET", "/" * 100).status, 404)
+
+    def test_bodies_of_all(self) -> None:
+        """All of them are in memory until they are whole."""
+        self.patch(site, "MOST_BODIES", 2500)
+        head = b"POST /admin/v1/text HTTP/1.1\r\nContent-Length: 1000\r\n\r\n"
+        channels = []
+        for _ in range(2):
+            channel, transport = self.connect()
+            channel.dataReceived(head)
+            self.assertEqual(transport.value(), b"")
+            channels.append(channel)
+        channel, transport = self.connect()
+        channel.dataReceived(head)
+        self.assertEqual(Reply(transport.value()).status, 503)
+        channels[0].connectionLost(Failure(ConnectionDone()))
+        channels[1].dataReceived(b"a" * 1000)
+        for _ in range(2):
+            channel, transport = self.connect()
+            channel.dataReceived(head)
+            self.assertEqual(transport.value(), b"")
+
     def test_slow(self) -> None:
         channel, transport = self.connect()
         channel.dataReceived(b"PUT /admin/v1/thing HTTP/1.1\r\nContent-Length: 100\r\n\r\n")
@@ -404,6 +455,33 @@ class EndTests(AppCase):
         self.clock.advance(61)
         self.assertTrue(transport.disconnected)  # type: ignore[attr-defined]
 
+    def test_a_stream_ends_with_the_session(self) -> None:
+        """Also with the right to read it; while there is one, it does not prolong the session."""
+        self.user("root", "admin")
+        self.user("seer")
+        row = "p, user:seer, *, admin:read, stats, any, allow"
+        names: list[str] = []
+        for name, end in (
+            ("root", lambda: self.logins.logout(names[-1])),
+            ("seer", lambda: self.clock.advance(self.settings.session_idle_s)),
+            ("seer", lambda: self.do(self.access.rules.change(replace_all=True))),
+            ("root", lambda: self.do(self.access.users.lock("root", True))),
+        ):
+            self.allow(row, "p, user:root, *, admin:read, stats, any, allow")
+            session, _ = self.do(self.logins.login(name, "right password", "192.0.2.7:1"))
+            names.append(session)
+            channel, transport = self.connect()
+            head = f"GET /admin/v1/watched HTTP/1.0\r\nCookie: {self.gate.cookie}={session}\r\n\r\n"
+            channel.dataReceived(head.encode())
+            self.clock.advance(3)
+            waiting[-1].callback(None)
+            self.assertEqual(transport.value().count(b"data: 1"), 1)
+            end()
+            self.clock.advance(3)
+            waiting[-1].callback(None)
+            self.assertEqual(transport.value().count(b"data: 1"), 1)
+            self.assertTrue(transport.disconnected)
+
     def test_a_stream_that_is_refused(self) -> None:
         reply = self.ask("GET", "/admin/v1/events?refuse=true")
         self.assertEqual((reply.status, reply.detail), (404, "there are none"))
@@ -412,6 +490,24 @@ class EndTests(AppCase):
         _, transport = self.begin("POST", "/admin/v1/wait")
         self.app.stop()
         self.assertEqual(Reply(transport.value()).status, 503)  # type: ignore[attr-defined]
+
+
+class FewConnectionsTests(AppCase):
+    settings = AdminSettings(max_connections=2)
+
+    def test_who_does_not_send_makes_room(self) -> None:
+        """Else a few that begin a request and say no more would keep all others out."""
+        slow = [self.connect() for _ in range(2)]
+        for channel, _ in slow:
+            channel.dataReceived(b"GET /admin/v1/thing?name=a HTTP/1.1\r\n")
+        self.assertEqual(self.thing("name=a").status, 200)
+        self.assertEqual([each.disconnected for _, each in slow], [True, False])
+
+    def test_who_waits_for_an_answer_stays(self) -> None:
+        for _ in range(2):
+            channel, _ = self.connect()
+            channel.dataReceived(b"POST /admin/v1/wait HTTP/1.1\r\n\r\n")
+        self.assertEqual(self.thing("name=a").status, 503)
 
 
 class FewStreamsTests(AppCase):

@@ -9,6 +9,7 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
 from unittest import mock
+from urllib.parse import parse_qsl, urlsplit
 
 from klein import Klein
 from twisted.internet import reactor
@@ -36,7 +37,8 @@ class ServiceCase(TestCase):
         self.app.route("/admin/v1/wait")(self.wait)
 
     def echo(self, request: Any) -> bytes:
-        asked = {key.decode(): value[0].decode() for key, value in request.args.items()}
+        query = urlsplit(request.uri.decode()).query
+        asked = dict(parse_qsl(query, keep_blank_values=True))
         return json.dumps(asked).encode()
 
     def wait(self, request: Any) -> Deferred[bytes]:

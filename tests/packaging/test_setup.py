@@ -151,6 +151,7 @@ class DependencyTests(SynchronousTestCase):
         "service_identity": "twisted",
         "casbin": "pycasbin",
         "jwt": "pyjwt",
+        "prometheus_client": "prometheus-client",
         "werkzeug": "klein",
     }
 

@@ -50,7 +50,9 @@ async def cluster_totals(call: Call) -> ClusterTotals:
 @endpoint("POST", "/cluster/leave", resource="cluster", stream=LINES)
 async def cluster_leave(
     call: Call,
-    node: Annotated[str, Query("The name of this node, so that no other one leaves by mistake.")],
+    node: Annotated[
+        str, Query("The name of this node, so that no other one leaves by mistake.", shortest=1)
+    ],
 ) -> AsyncGenerator[bytes, None]:
     """Take a node out of the cluster for good.
 
@@ -77,7 +79,9 @@ async def cluster_leave(
 @endpoint("POST", "/cluster/forget", resource="cluster")
 async def cluster_forget(
     call: Call,
-    node: Annotated[str, Query("A node that is gone and will not come back.", longest=256)],
+    node: Annotated[
+        str, Query("A node that is gone and will not come back.", longest=256, shortest=1)
+    ],
 ) -> Forgotten:
     """Forget a node, at all nodes that can be reached.
 

@@ -7,7 +7,7 @@ from mhub.admin.caller import SESSION, may
 from mhub.admin.endpoint import Body, Call, endpoint
 from mhub.admin.logins import NotLoggedIn, Session
 from mhub.core.principal import Principal
-from mhub.operations.contract import BadArgument, Forbidden, NotThere
+from mhub.operations.contract import Forbidden, NotThere
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ async def session(call: Call) -> Whoami:
 async def change_password(
     call: Call,
     current: Annotated[str, Body("The password as it is.", longest=65535)],
-    new: Annotated[str, Body("The new password.", longest=65535)],
+    new: Annotated[str, Body("The new password.", longest=65535, shortest=8)],
 ) -> Whoami:
     """Change one's own password.
 
@@ -67,8 +67,6 @@ async def change_password(
     caller = call.caller
     if caller.kind != SESSION:
         raise Forbidden("log in first, with a session")
-    if len(new) < 8:
-        raise BadArgument("new: expected at least 8 characters")
     try:
         await call.gate.logins.check(caller.principal.user, current, caller.address)
     except NotLoggedIn as error:
