@@ -6,17 +6,15 @@ Each command imports what it needs when it runs, so that `mhub --help` answers a
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, NamedTuple
 
 OK: Final = 0
 FAILED: Final = 1
 USAGE: Final = 2
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     summary: str
     run: Callable[[list[str]], int]
 
