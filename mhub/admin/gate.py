@@ -96,10 +96,21 @@ class Gate:
 
     # Identity
 
-    async def caller_of(self, request: Any, address: str, is_local: bool) -> Caller:
-        """Raises NotLoggedIn for credentials that are wrong."""
+    async def caller_of(
+        self, request: Any, address: str, is_local: bool, renews: bool = True
+    ) -> Caller:
+        """Raises NotLoggedIn for credentials that are wrong, and for who is banned.
+
+        `renews`: the request makes a session last longer.
+        """
         if is_local:
             return local()
+        caller = await self._caller_of(request, address, renews)
+        if caller.is_known and self.logins.is_banned(caller.principal):
+            raise NotLoggedIn("this user, or this address, is banned")
+        return caller
+
+    async def _caller_of(self, request: Any, address: str, renews: bool) -> Caller:
         scheme, _, rest = (request.getHeader("authorization") or "").strip().partition(" ")
         if scheme:
             if scheme.lower() == "bearer":
@@ -109,11 +120,14 @@ class Gate:
                 return Caller(BASIC, await self.logins.basic(user, password, address), address)
             known = "Bearer or Basic" if self.settings.basic else "Bearer"
             raise NotLoggedIn(f"Authorization: {scheme[:20]!r} is not known here, but {known}")
-        session = self.session_of(request)
+        session = self.session_of(request, renews)
         return self.caller_with(session, address) if session is not None else nobody(address)
 
     def caller_with(self, session: Session, address: str) -> Caller:
-        return Caller(SESSION, session.principal, address)
+        """At the address of this request, which need not be that of the login."""
+        principal = session.principal.copy()
+        principal.address = address
+        return Caller(SESSION, principal, address)
 
     def set_cookie(self, name: str) -> str:
         """The header that gives a session to a browser; "" takes it away."""
@@ -121,9 +135,9 @@ class Gate:
         ends = "" if name else "; Max-Age=0"
         return f"{self.cookie}={name}; Path=/; HttpOnly; SameSite=Strict{secure}{ends}"
 
-    def session_of(self, request: Any) -> Session | None:
+    def session_of(self, request: Any, renews: bool = True) -> Session | None:
         name = self.session_name(request)
-        return self.logins.find(name) if name else None
+        return self.logins.find(name, renews) if name else None
 
     def session_name(self, request: Any) -> str:
         value = request.getCookie(self.cookie.encode())

@@ -223,12 +223,10 @@ async def mqtt_subscribe(
     its user.
     """
 
-    async def is_logged_in() -> bool:
-        return await call.is_still_known()
-
     stream = await _gateway(call).open_stream(
-        _principal(call), filter, qos, client_id, expiry_s, call.last_event_id, is_logged_in
+        _principal(call), filter, qos, client_id, expiry_s, call.last_event_id, call.is_still_known
     )
+    call.checks_itself = True  # and says to its reader why it ends
     try:
         while data := await stream.read():
             yield data

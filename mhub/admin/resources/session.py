@@ -6,6 +6,7 @@ from typing import Annotated
 from mhub.admin.caller import SESSION, may
 from mhub.admin.endpoint import Body, Call, endpoint
 from mhub.admin.logins import NotLoggedIn, Session
+from mhub.admin.resources.parts import asked_by
 from mhub.operations.contract import BadArgument, Forbidden
 
 
@@ -74,7 +75,7 @@ async def change_password(
         raise Forbidden(str(error)) from None
     access = call.operations.access
     assert access is not None
-    await access.users.passwd(caller.principal.user, new)
+    await access.users.passwd(caller.principal.user, new, **asked_by(call))
     name = call.gate.session_name(call.request)
     call.gate.logins.end_others(caller.principal.user, name)
     return _whoami(call, call.gate.session_of(call.request))
