@@ -25,34 +25,26 @@ from twisted.internet.error import ReactorNotRunning
 from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import ILogObserver, globalLogPublisher
-from twisted.python import usage
 from twisted.python.failure import Failure
 
-from mhub import __version__, build
+from mhub import build
 from mhub.access.access import Access
 from mhub.access.policy import PolicyError
 from mhub.access.service import AccessService, only_registry
-from mhub.admin import first_user
-from mhub.admin.app import AdminApp
-from mhub.admin.gate import Gate
-from mhub.admin.logins import Logins
-from mhub.admin.mqtt.gateway import Gateway
-from mhub.admin.plugins import Plugins
-from mhub.admin.resources import ENDPOINTS
-from mhub.admin.service import AdminListenError, AdminService
-from mhub.admin.static import StaticFiles
+from mhub.admin.service import AdminListenError
+from mhub.admin.wiring import AdminSide, Surroundings
 from mhub.auth.chain import Chain
 from mhub.auth.guard import SWEEP_S, LoginGuard
 from mhub.auth.reload import Authenticators
-from mhub.auth.wiring import make_admin_chain, make_chain, make_passwords
+from mhub.auth.wiring import make_chain, make_passwords
 from mhub.cluster.failover import Failovers, Place
 from mhub.cluster.service import ClusterError, ClusterService
-from mhub.config import ConfigError, Settings, TlsSettings, load, parse
-from mhub.config.admin import LISTENER, AdminSettings
+from mhub.config import ConfigError, Settings, load, parse
+from mhub.config.admin import LISTENER
 from mhub.control.contract import ControlError
 from mhub.control.server import ControlService
 from mhub.core.events import Events
-from mhub.core.hub import Hub, HubSettings
+from mhub.core.hub import Hub
 from mhub.core.journal import Journal
 from mhub.core.limits import Limits
 from mhub.core.records import Batch
@@ -78,11 +70,13 @@ from mhub.operations.questions import respond
 from mhub.operations.traces import Traces
 from mhub.presence.service import PresenceService
 from mhub.process import descriptors, threads
-from mhub.process.parts import AccessPart, AdminTlsPart, ClusterPart, LimitsPart, LogPart
+from mhub.process.hangup import Hangup
+from mhub.process.hub_settings import hub_settings
+from mhub.process.parts import AccessPart, ClusterPart, LimitsPart, LogPart
 from mhub.process.reload import Reload
 from mhub.process.signals import Signals
 from mhub.process.steering import BrokerSteering
-from mhub.process.twistd import fault_in
+from mhub.process.twistd import Options, exit_status, fault_in, show_on_console
 from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
 from mhub.store.make import fault_of, make_shared, make_store
 from mhub.store.writer import StoreWriter
@@ -99,45 +93,6 @@ class StartError(Exception):
     """The broker cannot start; the text says why."""
 
 
-class Options(usage.Options):
-    """The command line of `twistd mhub`."""
-
-    synopsis = "[--config FILE]"
-    longdesc = "An MQTT broker. Without a configuration it listens on 127.0.0.1:1883."
-    optParameters = (
-        ("config", "c", None, "The configuration, a TOML file (docs/configuration.md)."),
-    )
-
-    def opt_version(self) -> None:
-        """Show the version and which build runs, and exit."""
-        print(build.describe())
-        sys.exit(0)
-
-
-def hub_settings(settings: Settings) -> HubSettings:
-    wanted = HubSettings()
-    wanted.version = __version__
-    wanted.route_cache_size = settings.broker.route_cache_size
-    wanted.max_sessions = settings.broker.max_sessions
-    wanted.max_retained_messages = settings.broker.max_retained_messages
-    wanted.max_retained_bytes = settings.broker.max_retained_bytes
-    wanted.max_queued_bytes_total = settings.broker.max_queued_bytes_total
-    wanted.max_partial_bytes = settings.broker.max_partial_bytes
-    # What holds for all; a listener may allow less.
-    limits = [settings.limits, *(listener.limits for listener in settings.listeners)]
-    wanted.max_topic_levels = max(each.max_topic_levels for each in limits)
-    wanted.overload_drift_s = settings.net.overload_drift_s
-    wanted.max_wildcard_patterns = settings.broker.max_wildcard_patterns
-    wanted.work_per_turn = settings.net.deliveries_per_turn
-    wanted.portion = settings.net.portion
-    wanted.sys_interval_s = settings.sys.interval_s
-    if settings.access is not None:
-        wanted.denied_publish = settings.access.denied_publish
-        wanted.tell_withdrawn = settings.access.tell_withdrawn
-        wanted.publish_cache_size = settings.access.publish_cache_size
-    return wanted
-
-
 class Broker(MultiService):
     """Everything that runs, and what belongs to the process as a whole: log and signals."""
 
@@ -149,7 +104,6 @@ class Broker(MultiService):
         # For later, when twistd may have changed the directory.
         self._file = os.path.abspath(settings.file) if settings.file != NO_FILE else ""
         self.reloading = Reload(settings, self._read_file if self._file else None, REFUSALS)
-        self._reload_wanted = False  # as soon as the broker has started
         self.console: Callable[[str], None] | None = None  # shows something to who has started it
         self.failed = False  # it ends because it cannot go on: the exit status is not 0
         self._bound = False
@@ -177,7 +131,7 @@ class Broker(MultiService):
             time.monotonic,
             make_chain(settings, self.hub, self.passwords, reactor, time.monotonic),
         )
-        self.authenticating.on_change = self._chain_changed
+        self.authenticating.on_change = lambda old: self.admin.chain_changed(old, self.chain)
         # Not the reactor's clock, which jumps when the time of day is set.
         self.net = NetService(settings, self.hub, reactor, time.monotonic)
         self.net.setServiceParent(self)
@@ -220,16 +174,14 @@ class Broker(MultiService):
         if self.cluster is not None:
             self.cluster.serve(lambda name, given: respond(self.operations, name, given))
         self.presence = self._make_presence(settings)
-        self.admin: AdminService | None = None
-        self._admin_tls: TlsContexts | None = None
-        self._make_admin(settings)
+        self.admin = self._make_admin(settings)
         self._make_steering(reactor)
         if settings.control.path:
             ControlService(
                 settings.control.path,
                 settings.control.mode,
-                self.admin_app.klein(is_local=True),
-                self.admin_app.stop,
+                self.admin.app.klein(is_local=True),
+                self.admin.app.stop,
                 reactor,
                 required=settings.control.required,
             ).setServiceParent(self)
@@ -246,39 +198,24 @@ class Broker(MultiService):
                 settings.store.retry_s,
             )
 
-    def _make_admin(self, settings: Settings) -> None:
-        """The admin API: always at the control socket, and at its own listener if there is one."""
-        admin = settings.admin if settings.admin is not None else AdminSettings()
-        access = self.operations.access
-        assert access is not None
-        self._plugins = Plugins()
-        self.access.plugins = tuple(each.name for each in self._plugins.all)
-        self._logins = Logins(self.hub, admin, time.monotonic, time.time)
-        gate = Gate(
-            self._logins,
-            self.access,
-            access.tokens.find,
-            admin,
-            time.monotonic,
-            self._plugins,
+    def _make_admin(self, settings: Settings) -> AdminSide:
+        made = AdminSide(
+            settings,
+            Surroundings(
+                self.hub,
+                self.operations,
+                self.access,
+                self.passwords,
+                self._reactor,
+                self.settle,
+                lambda: self._limits_of(LISTENER),
+                self.net.web_sockets,
+                lambda tls: TlsContexts(tls, ("http/1.1",)),
+            ),
         )
-        endpoints = (*ENDPOINTS, *self._plugins.endpoints())
-        self.admin_app = AdminApp(self.operations, gate, self._reactor, endpoints)
-        self.admin_app.mqtt = Gateway(
-            self.hub,
-            lambda: self._limits_of(LISTENER),
-            self._reactor,
-            time.monotonic,
-            time.time,
-            self.settle,
-            lambda: deferLater(self._reactor, 0.0),
-        )
-        if settings.admin is not None and admin.enabled:
-            tls = _admin_contexts(admin.tls) if admin.tls is not None else None
-            self._admin_tls = tls
-            static = StaticFiles(sockets=self._web_sockets)
-            self.admin = AdminService(self.admin_app, admin, static, tls, self._reactor)
-            self.admin.setServiceParent(self)
+        if made.service is not None:
+            made.service.setServiceParent(self)
+        return made
 
     def _measure(self, settings: Settings) -> None:
         """What happens each second, and what is sent elsewhere."""
@@ -309,15 +246,6 @@ class Broker(MultiService):
         )
         made.setServiceParent(self)
         return made
-
-    def _web_sockets(self, host: str) -> list[str]:
-        """Where a page that came from this host finds MQTT."""
-        schemes = {"ws": "ws", "wss": "wss"}
-        return [
-            f"{schemes[each.transport]}://{host}:{each.port}"
-            for each in self.net.web_listeners()
-            if host
-        ]
 
     def _make_guard(self, settings: Settings) -> LoginGuard:
         """Bans, and what failed logins lead to."""
@@ -350,6 +278,13 @@ class Broker(MultiService):
             self._why_no_reload,
         )
         self.operations.steering = self.steering
+        self._hangup = Hangup(
+            self._file,
+            self.steering,
+            self.destination.reopen,
+            lambda: self.state() == "starting" and not self._stopping,
+            reactor,
+        )
         for part in (
             self.net.part,
             LimitsPart(self.hub, self.net, hub_settings),
@@ -357,7 +292,7 @@ class Broker(MultiService):
             self.authenticating,
             AccessPart(self.access, self.hub, hub_settings),
             ClusterPart(self.cluster),
-            AdminTlsPart(self._admin_tls, _admin_contexts),
+            self.admin,
         ):
             self.reloading.add(part)
 
@@ -438,7 +373,7 @@ class Broker(MultiService):
 
     def _begin(self) -> None:
         self._signals.catch()  # twistd's reactor has just put its own handlers in the place of ours
-        self._signals.serve(self._on_stop, self._on_hangup)
+        self._signals.serve(self._on_stop, self._hangup.on_signal)
         Deferred.fromCoroutine(self._open()).addErrback(self._not_opened)
 
     async def _open(self) -> None:
@@ -477,39 +412,8 @@ class Broker(MultiService):
         self.net.open()
         if self.presence is not None:
             self.presence.open()
-        await self._open_admin()
-        if self._reload_wanted:
-            await self._reload()
-
-    def _chain_changed(self, before: Chain | None) -> None:
-        """There are other authenticators: those of admins follow."""
-        known = set(before.members) if before is not None else set()
-        previous = self._logins.chain
-        self._make_admin_chain()
-        for member in previous.members if previous is not None else ():
-            if member not in known:
-                member.source.stop()
-
-    def _make_admin_chain(self) -> None:
-        self._logins.chain = make_admin_chain(
-            self.chain, self.hub, self.passwords, self._reactor, time.monotonic
-        )
-
-    async def _open_admin(self) -> None:
-        self._make_admin_chain()
-        self._plugins.start(self.operations)
-        access = self.operations.access
-        if self.admin is None or access is None:
-            return
-        self.admin.open()
-        if not self.access.has_administrators():
-            self._log.warn(
-                "no rule allows anybody to change anything over HTTP; to let role:admin, add the"
-                " rule `{rule}`",
-                rule="p, role:admin, *, admin:read|admin:write, #, any, allow",
-            )
-        if first_user.is_wanted(self.hub, access):
-            await first_user.make(self.hub, access, self.admin.address, self.console)
+        await self.admin.open(self.chain, self.console)
+        await self._hangup.started()
 
     def _not_opened(self, failure: Failure) -> None:
         if self._stopping and failure.check(CancelledError, StoreError):
@@ -559,7 +463,7 @@ class Broker(MultiService):
         self._stopping = True
         self.steering.stop()
         globalLogPublisher.removeObserver(self.recent)  # type: ignore[arg-type]
-        self._plugins.stop()
+        self.admin.stop()
         self.access.stop()
         self.operations.monitor.stop()
         if self._push is not None:
@@ -616,30 +520,6 @@ class Broker(MultiService):
 
     # Reload
 
-    def _on_hangup(self) -> None:
-        self._reactor.callFromThread(self._hang_up)
-
-    def _hang_up(self) -> None:
-        self.destination.reopen()  # whatever becomes of the rest: somebody may have moved the file
-        Deferred.fromCoroutine(self._reload()).addErrback(self._not_reloaded)
-
-    async def _reload(self) -> None:
-        self._log.info(
-            "SIGHUP: reading {what} again",
-            what=f"{self._file} and certificates" if self._file else "files",
-        )
-        if self.state() == "starting" and not self._stopping:
-            self._reload_wanted = True
-            return
-        self._reload_wanted = False
-        try:
-            await self.steering.reload()
-        except OperationError:
-            pass  # the log has it
-
-    def _not_reloaded(self, failure: Failure) -> None:
-        self._log.failure("a defect in mhub, please report it; it hit a reload", failure)
-
     def _why_no_reload(self) -> str:
         state = self.state()
         return "" if state == "running" else f"the broker is {state}: it cannot reload now"
@@ -663,10 +543,6 @@ class Broker(MultiService):
             self._reactor.stop()
         except ReactorNotRunning:
             pass  # it is being stopped already
-
-
-def _admin_contexts(settings: TlsSettings) -> TlsContexts:
-    return TlsContexts(settings, ("http/1.1",))
 
 
 def make_broker(config: str | None, signals: Signals, is_elsewhere: bool = False) -> Broker:
@@ -716,24 +592,5 @@ def makeService(options: Options) -> Broker:
         sys.exit(0)
     if twistd.get("nodaemon"):
         broker.console = show_on_console
-    atexit.register(_exit_status, broker)
+    atexit.register(exit_status, lambda: broker.failed)
     return broker
-
-
-def show_on_console(text: str) -> None:
-    """To whoever has started the broker, and not to the log."""
-    stream = sys.__stdout__
-    if stream is not None:
-        stream.write(text)
-        stream.flush()
-
-
-def _exit_status(broker: Broker) -> None:
-    """twistd ends with 0, whatever the reason was."""
-    if broker.failed:
-        for stream in (sys.stdout, sys.stderr):
-            try:
-                stream.flush()
-            except (OSError, ValueError):
-                pass
-        os._exit(1)

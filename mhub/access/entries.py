@@ -72,6 +72,14 @@ def _line(value: object) -> str:
     return value
 
 
+def note_of(value: object) -> str:
+    """What people write about an entry.  Raises ValueError."""
+    try:
+        return _line(value)
+    except ValueError as error:
+        raise ValueError(f"note: {error}") from None
+
+
 def _secret(value: object) -> str:
     if not isinstance(value, str):
         raise ValueError("expected text")

@@ -9,12 +9,12 @@ from typing import Final
 
 from mhub.access.announce import announced
 from mhub.access.diff import at_once
-from mhub.access.entries import ROLE, RULE, USER, EntryError, Rule, changed, write
+from mhub.access.entries import ROLE, RULE, USER, EntryError, Rule, changed, note_of, write
 from mhub.access.policy import csv_rows, resource_warnings
 from mhub.access.results import RulePage, RulesChanged, RuleSummary
 from mhub.access.rows import Row, RowError, parse_row
 from mhub.access.seeding import ADMIN_POLICY, DEFAULT_POLICY
-from mhub.access.table import MOST, Table, page_limit
+from mhub.access.table import MOST, Table, checked, page_limit
 from mhub.operations.contract import BadArgument, NotThere, Stale
 from mhub.operations.slices import Slices
 
@@ -186,6 +186,7 @@ class Rules:
         expected: str,
     ) -> RulesChanged:
         registry = self._table.registry
+        checked(note_of, note)
         if expected and expected != registry.revision:
             raise Stale(
                 f"the registry is at the revision {registry.revision}, and not at {expected}: look"

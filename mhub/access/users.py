@@ -20,6 +20,7 @@ from mhub.access.entries import (
     EntryError,
     User,
     changed,
+    note_of,
     user_name,
     write,
 )
@@ -157,6 +158,7 @@ class Users:
         self, hashes: Mapping[str, str], note: str = "", by: str = "", reason: str = ""
     ) -> UsersImported:
         """New users by name, with hashes that they had elsewhere: all of them, or none."""
+        checked(note_of, note)
         values: dict[str, str | None] = {}
         there = []
         now = round(self._table.time_of_day(), 3)

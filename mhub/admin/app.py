@@ -22,7 +22,8 @@ from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 from werkzeug.exceptions import HTTPException
 
-from mhub.admin.endpoint import CSV, EVENTS, MOST_BODY, Call, Endpoint
+from mhub.admin.audit import told
+from mhub.admin.endpoint import CSV, EVENTS, LONGEST_REASON, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
 from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.openapi import document
@@ -55,7 +56,7 @@ HEADERS: Final = {
 
 MOST_PARAMETERS: Final = 100
 
-CHECK_S: Final = 5.0
+CHECK_S: Final = 2.0
 """How often it is asked whether the reader of a stream may still have it."""
 
 SHARE: Final = 4
@@ -157,19 +158,21 @@ class AdminApp:
             return
         caller = await self.gate.caller_of(request, address, is_local)
         query = _query(request)
-        reason = (query.pop("reason", None) or [""])[0] if endpoint.changes else ""
+        reason = _reason(query.pop("reason", [])) if endpoint.changes else ""
         if not is_local:
             self.gate.check_origin(request, method, caller)
         self.gate.check(caller, endpoint, reason)
         call = Call(self.operations, caller, self.gate, request)
         call.mqtt = self.mqtt
-        call.reason = reason[:1000]
+        call.reason = reason
         call.if_match = (request.getHeader("if-match") or "").strip().strip('"').replace("*", "")
         call.accept = request.getHeader("accept") or ""
         call.last_event_id = request.getHeader("last-event-id") or ""
         body = request.content.read()
         call.media_type = _check_type(endpoint, request, body)
-        await self._do(endpoint, call, endpoint.arguments(query, body), answer)
+        arguments = endpoint.arguments(query, body)
+        with told(self.operations.hub_events, endpoint, call, arguments):
+            await self._do(endpoint, call, arguments, answer)
 
     async def _do(
         self, endpoint: Endpoint, call: Call, arguments: dict[str, Any], answer: "Answer"
@@ -177,7 +180,9 @@ class AdminApp:
         result = endpoint.function(call, **arguments)
         if isinstance(result, AsyncGenerator) and call.request.method == b"HEAD":
             await result.aclose()
-            answer.begin(endpoint.stream).finish()
+            head = answer.begin(endpoint.stream)
+            if head is not None:
+                head.finish()
             return
         if isinstance(result, AsyncGenerator):
             await self._stream(endpoint, call, result, answer)
@@ -203,7 +208,8 @@ class AdminApp:
             self._check_streams(user)
         self.streams += 1
         self._streams_of[user] = self._streams_of.get(user, 0) + 1
-        answer.ends_with_client = True
+        # A change goes on without its caller, and what it has to say is little.
+        answer.ends_with_client = not endpoint.writes
         checks = LoopingCall(self._check_again, endpoint, call, answer)
         checks.clock = self._reactor
         try:
@@ -212,13 +218,14 @@ class AdminApp:
                 first = await anext(pieces, None)
                 answer.headers.update(call.headers)
                 stream = answer.begin(endpoint.stream)
-                if not call.checks_itself:
+                if not call.checks_itself and not endpoint.writes:
                     checks.start(CHECK_S, now=False)
                 if first:
-                    await stream.send(first)
+                    await _write(stream, first, endpoint)
                 async for piece in pieces:
-                    await stream.send(piece)
-                stream.finish()
+                    await _write(stream, piece, endpoint)
+                if stream is not None:
+                    stream.finish()
         finally:
             if checks.running:
                 checks.stop()
@@ -307,7 +314,10 @@ class Answer:
             self.request.write(data)
         self.request.finish()
 
-    def begin(self, media_type: str) -> Stream:
+    def begin(self, media_type: str) -> Stream | None:
+        """None: the client is gone."""
+        if self._is_gone:
+            return None
         self._head(200, media_type)
         self._stream = Stream(self.request, self._reactor)
         return self._stream
@@ -345,6 +355,16 @@ class Answer:
             self.ended.callback(None)
 
 
+async def _write(stream: Stream | None, piece: bytes, endpoint: Endpoint) -> None:
+    """Raises CancelledError if the client of a stream of data has gone."""
+    if stream is None:
+        return
+    if endpoint.writes:
+        stream.write(piece)
+    else:
+        await stream.send(piece)
+
+
 def _allowed(methods: Iterable[str]) -> str:
     return ", ".join(sorted({*methods, "OPTIONS", *(["HEAD"] if "GET" in methods else [])}))
 
@@ -380,6 +400,15 @@ def _query(request: Any) -> dict[str, list[str]]:
         raise BadArgument("the query is not percent-encoded UTF-8") from None
     except ValueError:
         raise BadArgument(f"the query has more than {MOST_PARAMETERS} parameters") from None
+
+
+def _reason(given: list[str]) -> str:
+    if len(given) > 1:
+        raise BadArgument(f"the query parameter 'reason' is given {len(given)} times")
+    reason = "".join(given)
+    if len(reason) > LONGEST_REASON or not reason.isprintable():
+        raise BadArgument(f"reason: expected one line, of at most {LONGEST_REASON} characters")
+    return reason
 
 
 _MEDIA_TYPE: Final = re.compile(r"[\w.+*-]+/[\w.+*-]+")

@@ -1,6 +1,7 @@
 """Who asks, and what they may.
 
-    local     at the control socket: whoever can write there may do everything
+    local     at the control socket: whoever can write there may do everything; with the name of
+              the Unix user, for the log
     session   a person who has logged in; the cookie
     basic     user name and password with each request, if `admin.basic` allows it
     token     a program, with an API token
@@ -29,11 +30,16 @@ class Caller:
     principal: Principal
     address: str
     scopes: tuple[str, ...] = ()  # of a token
+    unix_user: str = ""  # at the control socket
 
     @property
     def name(self) -> str:
         """For logs, and for what is kept of a change."""
-        return self.principal.user or self.kind
+        if self.unix_user:
+            return f"{self.kind}:{self.unix_user}"
+        user = self.principal.user
+        # A user of the registry may have any name, but is not taken for one of the system.
+        return f"user:{user}" if user.startswith(f"{LOCAL}:") else user or self.kind
 
     @property
     def is_known(self) -> bool:
@@ -44,8 +50,8 @@ def nobody(address: str) -> Caller:
     return Caller(NOBODY_KIND, NOBODY, address)
 
 
-def local(address: str = "control socket") -> Caller:
-    return Caller(LOCAL, NOBODY, address)
+def local(unix_user: str = "") -> Caller:
+    return Caller(LOCAL, NOBODY, "control socket", unix_user=unix_user)
 
 
 class Rights(Protocol):

@@ -23,7 +23,7 @@ to do about it.
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType, NoneType
 from typing import (
     TYPE_CHECKING,
@@ -57,6 +57,11 @@ LONGEST_TEXT: Final = 65_535
 MOST_BODY: Final = 256 * 1024
 """Bytes of a JSON body: to read that many takes a millisecond."""
 
+LONGEST_REASON: Final = 1000
+
+LINE: Final = r"^[^\x00-\x1f\x7f-\x9f]*$"
+"""Text on one line; the broker refuses some rarer characters as well."""
+
 REASON_DOC: Final = (
     "Why the change is made, for the log and the audit trail. `admin.require_reason` makes it"
     " mandatory."
@@ -78,7 +83,11 @@ class Query:
     high: float | None = None
     choices: tuple[str, ...] = ()  # of a text, or of each text of a list
     longest: int = LONGEST_TEXT
-    shortest: int = 0
+    shortest: int = 0  # characters of a text, or items of a list
+    # What follows is in the OpenAPI document alone.  The operation checks it, and can say better
+    # than a regular expression what is wrong.
+    pattern: str = ""  # of a text, or of each text of a list
+    keys: tuple[str, ...] = ()  # of an object
 
 
 @dataclass(frozen=True)
@@ -261,23 +270,39 @@ def _declaration(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _constrained(kind: Any, note: Query, default: object) -> Any:
     """The type of a parameter, as msgspec checks and shows it."""
-    meta: dict[str, Any] = {"description": note.doc}
+    present = [each for each in get_args(kind) if each is not NoneType]
+    if NoneType in get_args(kind) and len(present) == 1:
+        one: Any = _limited(present[0], note, default)
+        kind = one | None
+    else:
+        kind = _limited(kind, note, default)
+    return Annotated[kind, msgspec.Meta(description=note.doc)]
+
+
+def _limited(kind: Any, note: Query, default: object) -> Any:
+    if get_origin(kind) is list and (note.choices or note.pattern or note.shortest):
+        items = [_limited(each, replace(note, shortest=0), default) for each in get_args(kind)]
+        return Annotated[list[items[0]], msgspec.Meta(min_length=note.shortest)]  # type: ignore[valid-type]
     if note.choices:
         choices = note.choices
         if isinstance(default, str) and default not in choices:
             choices = (default, *choices)
-        one: Any = Literal[choices]
-        kind = list[one] if get_origin(kind) is list else one
-    elif kind is str:
+        return Literal[choices]
+    meta: dict[str, Any] = {}
+    if kind is str:
         meta["max_length"] = note.longest
         if note.shortest:
             meta["min_length"] = note.shortest
+        if note.pattern:
+            meta["extra_json_schema"] = {"pattern": note.pattern}
     elif kind in (int, float):
         if note.low is not None:
             meta["ge"] = note.low
         if note.high is not None:
             meta["le"] = note.high
-    return Annotated[kind, msgspec.Meta(**meta)]
+    elif note.keys:
+        meta["extra_json_schema"] = {"propertyNames": {"enum": list(note.keys)}}
+    return Annotated[kind, msgspec.Meta(**meta)] if meta else kind
 
 
 # What a request brings

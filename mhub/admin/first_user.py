@@ -48,7 +48,11 @@ async def make(hub: Hub, access: Access, address: str, show: Callable[[str], Non
     password = make_password() if show is not None else ""
     try:
         await access.users.add(
-            NAME, password, values={"roles": [ROLE], "note": "made at the first start"}
+            NAME,
+            password,
+            values={"roles": [ROLE], "note": "made at the first start"},
+            by="mhub",
+            reason="first start",
         )
     except OperationError as error:
         log.warn("the first user could not be made: {error}", error=error)

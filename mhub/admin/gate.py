@@ -21,6 +21,7 @@ from mhub.auth.addresses import host_of
 from mhub.config.admin import LISTENER, AdminSettings
 from mhub.core.principal import Identity, Principal
 from mhub.operations.contract import BadArgument, Forbidden, LimitReached
+from mhub.web.peer import peer_name
 
 BURST_S: Final = 5.0
 """What an address did not ask for, so many seconds long, it may ask for later at once."""
@@ -104,7 +105,7 @@ class Gate:
         `renews`: the request makes a session last longer.
         """
         if is_local:
-            return local()
+            return local(peer_name(request.transport))
         caller = await self._caller_of(request, address, renews)
         if caller.is_known and self.logins.is_banned(caller.principal):
             raise NotLoggedIn("this user, or this address, is banned")

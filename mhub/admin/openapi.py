@@ -7,11 +7,11 @@ from typing import Any, Final
 import msgspec
 
 from mhub import __version__
-from mhub.admin.endpoint import REASON_DOC, Endpoint
+from mhub.admin.endpoint import LINE, LONGEST_REASON, REASON_DOC, Endpoint
 from mhub.admin.problem import CONTENT_TYPE as PROBLEM
 from mhub.admin.problem import TITLES, Problem
 
-ALWAYS: Final = (400, 405, 411, 413, 415, 429, 500, 503)
+ALWAYS: Final = (400, 405, 411, 413, 414, 415, 429, 500, 503)
 NEEDS_LOGIN: Final = (401, 403)
 
 REF: Final = "#/components/schemas/{name}"
@@ -26,6 +26,8 @@ def document(endpoints: Iterable[Endpoint]) -> dict[str, Any]:
     schemas, components = msgspec.json.schema_components(
         [Problem, *types, *structs, *bodies], schema_hook=_anything, ref_template=REF
     )
+    for schema in (*schemas, *components.values()):
+        _simplify(schema)
     known = iter(schemas[1:])
     results = {each.name: next(known) for each in endpoints if each.result is not NoneType}
     queries = {each.name: _properties(next(known), components) for each in endpoints}
@@ -64,6 +66,20 @@ def _anything(kind: type) -> dict[str, Any]:
     raise NotImplementedError
 
 
+def _simplify(schema: Any) -> None:
+    """Pairs of texts as lists of two texts: not all tools know `prefixItems`."""
+    if isinstance(schema, list):
+        for each in schema:
+            _simplify(each)
+    elif isinstance(schema, dict):
+        first = schema.get("prefixItems")
+        if isinstance(first, list) and all(each == first[0] for each in first):
+            schema["items"] = first[0]
+            del schema["prefixItems"]
+        for each in schema.values():
+            _simplify(each)
+
+
 def _struct_schemas(schemas: Any, types: int, structs: int) -> list[dict[str, Any]]:
     """Those of query parameters, which stand with each operation."""
     found: list[dict[str, Any]] = list(schemas[1 + types : 1 + types + structs])
@@ -100,11 +116,16 @@ def _operation(endpoint: Endpoint, result: Any, query: dict[str, Any], body: Any
         raw = endpoint.raw[1]
         made["requestBody"] = {
             "description": raw.doc,
-            "required": True,
-            "content": {raw.media_type: {"schema": {"type": "string"}}},
+            "required": raw.media_type != "*/*",  # an empty payload is one
+            "content": {
+                raw.media_type: {} if raw.media_type == "*/*" else {"schema": {"type": "string"}}
+            },
         }
-    elif body is not None:
-        made["requestBody"] = {"required": True, "content": {"application/json": {"schema": body}}}
+    elif endpoint.body is not None:
+        made["requestBody"] = {
+            "required": any(each.required for each in msgspec.structs.fields(endpoint.body)),
+            "content": {"application/json": {"schema": body}},
+        }
     return made
 
 
@@ -126,7 +147,7 @@ def _parameters(endpoint: Endpoint, query: dict[str, Any]) -> Iterator[dict[str,
             "in": "query",
             "required": False,
             "description": REASON_DOC,
-            "schema": {"type": "string", "maxLength": 1000},
+            "schema": {"type": "string", "maxLength": LONGEST_REASON, "pattern": LINE},
         }
 
 

@@ -21,6 +21,10 @@ class AdminListenError(Exception):
     """The listener cannot be; the text says why."""
 
 
+def bounds_of(settings: AdminSettings) -> Bounds:
+    return Bounds(settings.max_connections, settings.idle_timeout_s, settings.request_timeout_s)
+
+
 class AdminService(Service):
     name = "admin"
 
@@ -46,7 +50,7 @@ class AdminService(Service):
         self.site = BoundedSite(
             klein.resource(),
             reactor,
-            Bounds(settings.max_connections, settings.idle_timeout_s, settings.request_timeout_s),
+            bounds_of(settings),
             app.most_body,
             lambda code, text: (CONTENT_TYPE, encoded(code, text)),
         )

@@ -42,6 +42,9 @@ from mhub.operations.contract import OperationError, Reply, Respond
 JOIN_S: Final = 15.0
 """How long a node looks for others before it serves clients alone."""
 
+LEAVE_TOLD_S: Final = 1.0
+"""How often a node that leaves says how much is left."""
+
 LEAVE_S: Final = 60.0
 """How long sessions may take to be handed over."""
 
@@ -298,13 +301,12 @@ class ClusterService(Service):
             say("no other node is linked: what is here stays here")
         clients = node.evacuate(self._settings.server_reference)
         sessions = len(self._hub.sessions)
-        deadline = self._clock() + LEAVE_S
-        said = -1
-        while node.holding() and self._clock() < deadline:
-            left = node.holding()
-            if left != said and left % 1000 == 0:
-                say(f"{left} sessions and messages to hand over")
-            said = left
+        say_at = self._clock()
+        deadline = say_at + LEAVE_S
+        while (waiting := node.holding()) and self._clock() < deadline:
+            if self._clock() >= say_at:
+                say(f"{waiting} sessions and messages to hand over")
+                say_at = self._clock() + LEAVE_TOLD_S
             node.offer()
             self._hub.flush()
             self._hub.wake()
@@ -314,7 +316,7 @@ class ClusterService(Service):
             say(f"{left} sessions could not be handed over; they stay in the store of this node")
         node.leave()
         await deferLater(self._reactor, 0.2)
-        return {"sessions": sessions - left, "clients": clients}
+        return {"sessions": sessions - left, "clients": clients, "left": left}
 
     def stopService(self) -> Deferred[None]:
         return Deferred.fromCoroutine(self._stop())

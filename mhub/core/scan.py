@@ -129,6 +129,9 @@ def _pattern(topic_filter: str) -> str:
 
 
 # Where a name stands that is looked at.
+SORTED_MORE: Final = 250
+"""So many more than are wanted are kept before those that are not are dropped."""
+
 PASSED: Final = 0  # on an earlier page
 HERE: Final = 1  # perhaps on this one
 BEHIND: Final = 2  # on a later one
@@ -139,6 +142,8 @@ class Selection:
 
     def __init__(self, limit: int, descending: bool, by_name: bool) -> None:
         self._limit = limit
+        # Then the first ones are sorted: not too many at once, which would take a while.
+        self._most = limit + (limit if limit < SORTED_MORE else SORTED_MORE)
         self._by_name = by_name
         self._reverse = descending and by_name  # else values are negated, and names ascend
         self._negate = descending and not by_name
@@ -212,7 +217,7 @@ class Selection:
         """One that is HERE, and wanted."""
         self.fit += 1
         self._found.append((-value if self._negate else value, name))
-        if len(self._found) >= 2 * self._limit:
+        if len(self._found) >= self._most:
             self._cut()
 
     def _cut(self) -> None:

@@ -81,6 +81,8 @@ def _events(api: Api, args: Namespace) -> None:
 def event_line(event: Mapping[str, Any]) -> str:
     """What of it there is: who, where, what, why."""
     get = event.get
+    if get("kind") == "admin":
+        return _line(event, _change(event))
     who = get("client_id") or get("address") or get("node") or get("listener") or ""
     user = get("user") or (f"{get('claimed_user')}?" if get("claimed_user") else "")
     parts = [f"{who} ({user})" if user and who else str(who or user)]
@@ -90,7 +92,20 @@ def event_line(event: Mapping[str, Any]) -> str:
     parts += [f"{name} {get(name)}" for name in ("rule", "by") if get(name)]
     if (number_of(event, "count") or 1) > 1:
         parts.append(f"{get('count')} times")
-    text = ", ".join(part for part in parts if part)
+    return _line(event, ", ".join(part for part in parts if part))
+
+
+def _change(event: Mapping[str, Any]) -> str:
+    """As the log says it: who, what, what became of it, why."""
+    by, what, text, outcome, why = (
+        str(event.get(name) or "") for name in ("by", "cause", "text", "outcome", "why")
+    )
+    done = " ".join(part for part in (what, text) if part)
+    return f"{by}: {done}: {outcome}" + (f"; {why}" if why else "")
+
+
+def _line(event: Mapping[str, Any], text: str) -> str:
+    get = event.get
     return f"{clock(number_of(event, 'time'))}  {safe(str(get('kind', '-'))):<12}  {safe(text)}"
 
 

@@ -189,7 +189,10 @@ def client_text(detail: Facts) -> str:
     left_s = number_of(detail, "expires_in_s")
     lasts = "for ever" if expiry_s is None else short_time(expiry_s)
     ends = f", ends in {short_time(left_s)}" if left_s is not None else ""
-    _line(lines, "session", f"lasts {lasts} without a connection{ends}")
+    text = (
+        f"lasts {lasts} without a connection{ends}" if expiry_s != 0 else "ends with its connection"
+    )
+    _line(lines, "session", text)
     _line(
         lines,
         "messages",

@@ -268,6 +268,14 @@ def facts(answer: object) -> dict[str, Any]:
     return answer
 
 
+def fact_of(line: bytes) -> dict[str, Any]:
+    """A line of a stream of JSON objects.  Raises ControlError."""
+    try:
+        return facts(json.loads(line))
+    except (ValueError, RecursionError):
+        raise ControlError(NOT_UNDERSTOOD) from None
+
+
 def events(lines: Iterator[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
     """The names and the data of server-sent events."""
     name, data = "", b""
@@ -276,7 +284,7 @@ def events(lines: Iterator[bytes]) -> Iterator[tuple[str, dict[str, Any]]]:
         value = value.removeprefix(b" ")
         if not field and not value:
             if data:
-                yield name or "message", facts(json.loads(data))
+                yield name or "message", fact_of(data)
             name, data = "", b""
         elif field == b"event":
             name = value.decode("utf-8", "replace")

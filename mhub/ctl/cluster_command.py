@@ -5,7 +5,8 @@ import sys
 from argparse import Namespace
 from typing import Any, Final
 
-from mhub.ctl.client import Api, facts
+from mhub.control.contract import ControlError
+from mhub.ctl.client import Api, fact_of, facts
 from mhub.ctl.cluster_view import render
 from mhub.ctl.command import (
     Commands,
@@ -28,8 +29,8 @@ STATUS_HELP: Final = (
     " bytes that wait for it; routes, the filters that it wants messages for; since, how long it"
     " has been in this state."
 )
-LEAVING_S: Final = 600.0
-"""How long a node may hand over its sessions without a word."""
+LEAVING_S: Final = 120.0
+"""How long a node that hands over its sessions may say nothing."""
 
 
 def main(argv: list[str]) -> int:
@@ -99,10 +100,15 @@ def _status(api: Api, args: Namespace) -> None:
 
 def _leave(api: Api, args: Namespace) -> None:
     node = args.node or facts(api.get("cluster", scope="node").get("state")).get("node", "")
-    if not args.json:
-        print(f"{safe(str(node))} hands over its sessions; this may take a minute", flush=True)
     api.silence_s = LEAVING_S
-    done = api.post("cluster/leave", {"node": node})
+    done: dict[str, Any] = {}
+    for line in api.lines("POST", "cluster/leave", {"node": node}):
+        fact = fact_of(line)
+        if "progress" in fact:
+            print(safe(str(fact["progress"])), file=sys.stderr, flush=True)
+        done = facts(fact.get("result", done))
+    if not done:
+        raise ControlError("the node went away before it had left the cluster: see its log")
     text = (
         f"left the cluster: {count(number_of(done, 'sessions'), 'session')} handed over,"
         f" {count(number_of(done, 'clients'), 'client')} disconnected"

@@ -88,7 +88,7 @@ def _add(calls: RegistryCalls, args: Namespace) -> None:
     if args.json:
         show(args, made, list)
         return
-    lasts = f" until {clock(expires_at)}" if expires_at else ""
+    lasts = f", valid until {clock(expires_at)}" if expires_at else ""
     print(f'made the token "{safe(args.name)}", id {made.get("id")}{lasts}', file=sys.stderr)
     if args.output:
         print(f"its secret is in {args.output}", file=sys.stderr)

@@ -20,7 +20,7 @@ from twisted.internet.task import LoopingCall, deferLater
 from twisted.python.failure import Failure
 from zope.interface import implementer  # type: ignore[import-untyped]
 
-from mhub.config import ListenerSettings, Settings
+from mhub.config import Settings
 from mhub.config.settings import WEB
 from mhub.core.hub import Hub
 from mhub.core.timers import SLOTS_PER_SECOND
@@ -223,10 +223,10 @@ class NetService(Service):
             raise OperationError("the broker is starting, leaving or stopping")
         return entry
 
-    def web_listeners(self) -> list[ListenerSettings]:
-        """Those that are open to WebSockets, with the ports that they got."""
-        found = [each.shown for each in self._entries.values() if each.is_open]
-        return [listener for listener in found if listener.transport in WEB]
+    def web_sockets(self, host: str) -> list[str]:
+        """Where a page that came from this host finds MQTT."""
+        found = [each.shown for each in self._entries.values() if each.is_open and host]
+        return [f"{each.transport}://{host}:{each.port}" for each in found if each.transport in WEB]
 
     def close_listeners(self) -> None:
         """Nobody new; those who are here stay."""

@@ -128,6 +128,7 @@ class Operations(SteeringOperations):
         """`clock` is the hub's; pause() is as for Slices."""
         self.access = access  # users, roles, rules, bans
         self._hub = hub
+        self.hub_events = hub.events
         self._around = surroundings
         self._clock = clock
         self._pause = pause

@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Generator
 from typing import Final, TypeVar
 
-SLICE_S: Final = 0.0015
-"""With the piece of work that is at hand when it is over, some 2 ms."""
+SLICE_S: Final = 0.001
+"""On top comes the piece of work that is at hand when it is over: for pages of 100 items up to 0.8
+ms, for pages of 1,000, whose first ones are sorted at a stretch, some 3 ms."""
 
 T = TypeVar("T")
 

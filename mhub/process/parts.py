@@ -1,4 +1,5 @@
-"""What a reload changes, besides listeners and authenticators, which have modules of their own.
+"""What a reload changes, besides listeners, authenticators and the admin side, which
+have modules of their own.
 
 Each class is a Part of `mhub.process.reload`.
 """
@@ -10,7 +11,7 @@ from twisted.logger import globalLogPublisher
 from mhub.access.service import AccessService, only_registry
 from mhub.config import Settings
 from mhub.config.cluster import ClusterSettings
-from mhub.config.reloadable import ACCESS, ADMIN, CLUSTER, LIMITS, LOG
+from mhub.config.reloadable import ACCESS, CLUSTER, LIMITS, LOG
 from mhub.core.hub import Hub, HubSettings
 from mhub.log import set_level
 from mhub.log.destination import Destination, is_same_output, limit_rate, make_output
@@ -132,22 +133,3 @@ class ClusterPart:
         if self._service is None or new.cluster is None:
             return Change(lambda: None)
         return Change(self._service.prepare(new.cluster))
-
-
-class AdminTlsPart:
-    """The certificates of the admin listener."""
-
-    name = ADMIN
-
-    def __init__(self, contexts: Any, make: Any) -> None:
-        """`contexts` are those in use, or None; `make` makes others from TlsSettings."""
-        self._contexts = contexts
-        self._make = make
-
-    async def prepare(self, old: Settings, new: Settings) -> Prepared:
-        """Raises TlsError."""
-        contexts, admin = self._contexts, new.admin
-        if contexts is None or admin is None or admin.tls is None:
-            return Change(lambda: None)
-        made = self._make(admin.tls)
-        return Change(lambda: contexts.take_from(made))

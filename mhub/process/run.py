@@ -41,7 +41,8 @@ def main(argv: list[str]) -> int:
     _open_standard_streams()
 
     # Only now: this takes most of the time of a start.
-    from mhub.tap import StartError, make_broker, show_on_console
+    from mhub.process.twistd import show_on_console
+    from mhub.tap import StartError, make_broker
 
     try:
         broker = make_broker(args.config, signals)

@@ -1,4 +1,4 @@
-"""What would keep twistd from starting the broker, found before twistd gets that far.
+"""What twistd does not do for a broker: faults before it starts, a console, an exit status.
 
 twistd goes to the background, writes its files and changes the user after it has the service, and
 what fails there is a traceback; in the background not even that, as its parent waits for ever for a
@@ -6,8 +6,28 @@ child that ended by SystemExit.
 """
 
 import os
-from collections.abc import Mapping
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
+
+from twisted.python import usage
+
+from mhub import build
+
+
+class Options(usage.Options):
+    """The command line of `twistd mhub`."""
+
+    synopsis = "[--config FILE]"
+    longdesc = "An MQTT broker. Without a configuration it listens on 127.0.0.1:1883."
+    optParameters = (
+        ("config", "c", None, "The configuration, a TOML file (docs/configuration.md)."),
+    )
+
+    def opt_version(self) -> None:
+        """Show the version and which build runs, and exit."""
+        print(build.describe())
+        sys.exit(0)
 
 
 def fault_in(options: Mapping[str, Any]) -> str:
@@ -46,3 +66,22 @@ def _unwritable(path: str) -> str:
     else:
         why = "permission denied"
     return f"{path}: {why}"
+
+
+def show_on_console(text: str) -> None:
+    """To whoever has started the broker, and not to the log."""
+    stream = sys.__stdout__
+    if stream is not None:
+        stream.write(text)
+        stream.flush()
+
+
+def exit_status(has_failed: Callable[[], bool]) -> None:
+    """At the end of the process: twistd ends with 0, whatever the reason was."""
+    if has_failed():
+        for stream in (sys.stdout, sys.stderr):
+            try:
+                stream.flush()
+            except (OSError, ValueError):
+                pass
+        os._exit(1)

@@ -87,6 +87,13 @@ class BoundedSite(Site):
         self.expected_bytes = 0  # of bodies that are being sent
         self._empty: Deferred[None] | None = None
 
+    def take(self, bounds: Bounds) -> None:
+        """Other bounds, from the next request of each connection on."""
+        self.bounds = bounds
+        timed: tuple[Any, ...] = (self, *self.connected)  # Twisted says that they take an int
+        for each in timed:
+            each.timeOut = bounds.idle_s
+
     def buildProtocol(self, addr: object) -> Any:
         # As Site does it, but for its choice between HTTP/1.1 and HTTP/2.
         channel: Any = BoundedChannel()

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -9,14 +10,16 @@ from twisted.internet.defer import Deferred
 from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 
-from mhub.admin.endpoint import EVENTS, MOST_BODY, Body, Call, Query, Raw, endpoint
+from mhub.admin.endpoint import EVENTS, LINES, MOST_BODY, Body, Call, Query, Raw, endpoint
 from mhub.admin.openapi import document
+from mhub.admin.progress import progress_lines
 from mhub.admin.resources import ENDPOINTS, session
 from mhub.config.admin import AdminSettings
 from mhub.operations.contract import (
     LimitReached,
     NotThere,
     OperationError,
+    Say,
     Stale,
     TimedOut,
     Unavailable,
@@ -110,9 +113,36 @@ async def events(
         ended.append("stream")
 
 
+@endpoint("GET", "/watched", resource="stats", stream=EVENTS)
+async def watched(call: Call) -> AsyncGenerator[bytes, None]:
+    """Show what happens to those who may see it."""
+    yield b": hello\n\n"
+    while True:
+        waiting.append(Deferred())
+        await waiting[-1]
+        yield b"data: 1\n\n"
+
+
+@endpoint("POST", "/progress", public="open", stream=LINES)
+async def progress(call: Call) -> AsyncGenerator[bytes, None]:
+    """Take a while, and tell how far it is."""
+
+    async def work(say: Say) -> dict[str, int]:
+        for text in ("one", "two"):
+            waiting.append(Deferred())
+            await waiting[-1]
+            say(text)
+        ended.append("progress")
+        return {"done": 2}
+
+    async with aclosing(progress_lines(work)) as lines:
+        async for line in lines:
+            yield line
+
+
 OWN = [
     each.endpoint  # type: ignore[attr-defined]
-    for each in (thing, put_thing, fail, text, wait, events)
+    for each in (thing, put_thing, fail, text, wait, events, watched, progress)
 ]
 
 
@@ -378,6 +408,39 @@ class EndTests(AppCase):
         self.assertEqual(ended, ["stream"])
         self.assertEqual(self.app.streams, 0)
 
+    def test_progress_is_told_as_it_is_made(self) -> None:
+        _, transport = self.begin("POST", "/admin/v1/progress")
+        waiting[0].callback(None)
+        self.assertTrue(
+            transport.value().endswith(b'{"progress":"one"}\n')  # type: ignore[attr-defined]
+        )
+        waiting[1].callback(None)
+        self.assertTrue(
+            transport.value().endswith(  # type: ignore[attr-defined]
+                b'{"progress":"two"}\n{"result":{"done":2}}\n'
+            )
+        )
+
+    def test_a_change_goes_on_when_the_reader_of_its_progress_goes(self) -> None:
+        for before in (0, 1):  # whether there was a line already
+            waiting.clear()
+            ended.clear()
+            channel, _ = self.begin("POST", "/admin/v1/progress")
+            for each in waiting[:before]:
+                each.callback(None)
+            channel.connectionLost(Failure(ConnectionDone()))  # type: ignore[attr-defined]
+            for each in waiting:  # the second one is made by the first
+                if not each.called:
+                    each.callback(None)
+            self.assertEqual(ended, ["progress"])
+            self.assertEqual(self.app.streams, 0)
+
+    def test_progress_ends_with_the_broker(self) -> None:
+        self.begin("POST", "/admin/v1/progress")
+        self.app.stop()
+        self.assertEqual((ended, self.app.streams), ([], 0))
+        self.assertTrue(waiting[0].called)
+
     def test_a_stream_waits_for_its_reader(self) -> None:
         _, transport = self.begin("GET", "/admin/v1/events")
         transport.producer.pauseProducing()  # type: ignore[attr-defined]
@@ -391,6 +454,33 @@ class EndTests(AppCase):
         transport.producer.pauseProducing()  # type: ignore[attr-defined]
         self.clock.advance(61)
         self.assertTrue(transport.disconnected)  # type: ignore[attr-defined]
+
+    def test_a_stream_ends_with_the_session(self) -> None:
+        """Also with the right to read it; while there is one, it does not prolong the session."""
+        self.user("root", "admin")
+        self.user("seer")
+        row = "p, user:seer, *, admin:read, stats, any, allow"
+        names: list[str] = []
+        for name, end in (
+            ("root", lambda: self.logins.logout(names[-1])),
+            ("seer", lambda: self.clock.advance(self.settings.session_idle_s)),
+            ("seer", lambda: self.do(self.access.rules.change(replace_all=True))),
+            ("root", lambda: self.do(self.access.users.lock("root", True))),
+        ):
+            self.allow(row, "p, user:root, *, admin:read, stats, any, allow")
+            session, _ = self.do(self.logins.login(name, "right password", "192.0.2.7:1"))
+            names.append(session)
+            channel, transport = self.connect()
+            head = f"GET /admin/v1/watched HTTP/1.0\r\nCookie: {self.gate.cookie}={session}\r\n\r\n"
+            channel.dataReceived(head.encode())
+            self.clock.advance(3)
+            waiting[-1].callback(None)
+            self.assertEqual(transport.value().count(b"data: 1"), 1)
+            end()
+            self.clock.advance(3)
+            waiting[-1].callback(None)
+            self.assertEqual(transport.value().count(b"data: 1"), 1)
+            self.assertTrue(transport.disconnected)
 
     def test_a_stream_that_is_refused(self) -> None:
         reply = self.ask("GET", "/admin/v1/events?refuse=true")

@@ -110,13 +110,15 @@ class LoginTests(GateCase):
         self.log_in()
         self.host = "198.51.100.9"
         for headers in ({}, token):
-            self.assertEqual(self.ask("GET", "/admin/v1/session", headers=headers).status, 200)
+            reply = self.ask("GET", "/admin/v1/session", headers=headers)
+            self.assertEqual(reply.status, 200, reply)
         self.do(self.access.bans.add("address", "198.51.100.0/24"))
         for headers in ({}, token):
             self.assertEqual(self.ask("GET", "/admin/v1/session", headers=headers).status, 401)
         self.host = "192.0.2.7"
         for headers in ({}, token):
-            self.assertEqual(self.ask("GET", "/admin/v1/session", headers=headers).status, 200)
+            reply = self.ask("GET", "/admin/v1/session", headers=headers)
+            self.assertEqual(reply.status, 200, reply)
 
     def test_banned_token(self) -> None:
         made = self.do(self.access.tokens.add("t", ["read"], ["admin"]))

@@ -10,7 +10,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.ctl.cluster_view import render
 from mhub.ctl.figures import short_count, short_size, short_time
-from tests.ctl.canned import Asked, canned_socket, problem
+from tests.ctl.canned import Asked, canned_socket, chunked, problem
 from tests.ctl.case import CtlCase
 from tests.helpers.splits import steady
 
@@ -272,18 +272,43 @@ class ClusterCommandTests(CtlCase):
 
     def test_leave(self) -> None:
         """It is the node that answers which leaves, and no other one."""
-        done = {"node": "a", "sessions": 3, "clients": 1}
-        answers = ({"state": status()}, done)
-        _, request = self.ask("leave", "--socket", str(self.socket), answers=answers)
-        self.assertEqual(request.short, ("POST", "cluster/leave", {"node": "a"}))
-        self.assertEqual(
-            self.out,
-            "a hands over its sessions; this may take a minute\n"
-            "left the cluster: 3 sessions handed over, 1 client disconnected\n",
+        left = chunked(
+            b'{"progress": "3 sessions and messages to hand over"}\n{"prog',
+            b'ress": "1 sessions could not be handed over"}\n',
+            b'{"result": {"node": "a", "sessions": 2, "clients": 1, "left": 1}}\n',
         )
-        self.socket.unlink()
-        (request,) = self.ask("leave", "b", "--socket", str(self.socket), answers=(done,))
-        self.assertEqual(request.query, {"node": "b"})
+        with canned_socket(self.socket, {"state": status()}, left) as server:
+            argv = ("leave", "--socket", str(self.socket))
+            self.assertEqual(self.run_ctl("cluster", *argv), 0)
+        self.assertEqual(server.requests[1].short, ("POST", "cluster/leave", {"node": "a"}))
+        self.assertEqual(
+            self.err,
+            "3 sessions and messages to hand over\n1 sessions could not be handed over\n",
+        )
+        self.assertEqual(
+            self.out, "left the cluster: 2 sessions handed over, 1 client disconnected\n"
+        )
+
+    def test_leave_by_name_as_json(self) -> None:
+        done = {"node": "b", "sessions": 0, "clients": 0, "left": 0}
+        left = chunked(json.dumps({"result": done}).encode() + b"\n")
+        with canned_socket(self.socket, left) as server:
+            argv = ("leave", "b", "--json", "--socket", str(self.socket))
+            self.assertEqual(self.run_ctl("cluster", *argv), 0)
+        self.assertEqual(server.requests[0].query, {"node": "b"})
+        self.assertEqual(json.loads(self.out), done)
+
+    def test_a_node_that_ends_while_it_leaves(self) -> None:
+        for answer in (
+            chunked(b'{"progress": "3 sessions and messages to hand over"}\n'),
+            chunked(b'{"progress": "3 sessions and messages to hand over"}\n', ends=False),
+        ):
+            with canned_socket(self.socket, answer):
+                argv = ("leave", "b", "--socket", str(self.socket))
+                self.assertEqual(self.run_ctl("cluster", *argv), 1)
+            self.assertEqual(self.out, "")
+            self.assertIn("went away", self.err)
+            self.socket.unlink()
 
     def test_forget(self) -> None:
         done = {"node": "b", "at": ["a"], "messages": 1200, "missing": []}

@@ -6,20 +6,15 @@ that a script opens, requests to other hosts.
 """
 
 import atexit
-import os
 import shutil
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from twisted.trial.unittest import SkipTest, SynchronousTestCase
 
 from mhub import build
-
-try:
-    from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
-except ImportError:  # it is in the extra `dev`
-    sync_playwright = None  # type: ignore[assignment]
 
 PATIENCE_MS = 60_000
 """How long anything may take before a test gives up: only failures wait that long."""
@@ -51,13 +46,11 @@ PHONE = (390, 844)
 
 
 @cache
-def chromium() -> "Browser":
+def chromium() -> Browser:
     """Started by the first test that needs it; ends with the process."""
     found = shutil.which("chromium") or shutil.which("chromium-browser")
-    if found is None or sync_playwright is None:
-        raise SkipTest("this needs chromium, and the Python package playwright")
-    # It starts a process whose working directory may be gone when the next test begins.
-    os.environ.setdefault("PLAYWRIGHT_SKIP_BROWSER_DOWNLOAD", "1")
+    if found is None:
+        raise SkipTest("this needs chromium")
     playwright = sync_playwright().start()
     browser = playwright.chromium.launch(executable_path=found, args=list(FLAGS))
 
@@ -93,7 +86,7 @@ class Watched:
         self.context.add_init_script(WATCH)
         case.addCleanup(self.context.close)
 
-    def open(self, path: str = "") -> "Page":
+    def open(self, path: str = "") -> Page:
         page = self.context.new_page()
         page.on("console", self._console)
         page.on("pageerror", lambda error: self.faults.append(f"error: {error}"))
@@ -102,7 +95,7 @@ class Watched:
         page.goto(self.base + path)
         return page
 
-    def check(self, page: "Page") -> None:
+    def check(self, page: Page) -> None:
         """Nothing has happened that must not.  Raises AssertionError."""
         violations = page.evaluate("window.violations")
         assert not violations, violations
@@ -125,7 +118,7 @@ class Watched:
             self.faults.append(f"request: {request.url}")
 
 
-def picture(page: "Page", name: str, whole: bool = False) -> Path:
+def picture(page: Page, name: str, whole: bool = False) -> Path:
     """A screenshot, for people to look at."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     path = PICTURES / f"{name}.png"

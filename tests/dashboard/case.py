@@ -78,7 +78,8 @@ class Api:
         if body is not None:
             headers["Content-Type"] = "application/json"
             data = json.dumps(body)
-        connection.request(method, f"/admin/v1{path}", data, headers)
+        path = path if path.startswith("/admin/") else f"/admin/v1{path}"
+        connection.request(method, path, data, headers)
         response = connection.getresponse()
         text = response.read()
         connection.close()

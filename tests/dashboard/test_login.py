@@ -53,6 +53,16 @@ class LoginTests(DashboardCase):
         expect(page.get_by_label("Client id")).to_have_value("pump")
         window.check(page)
 
+    def test_a_session_that_has_ended_while_only_numbers_come(self) -> None:
+        """The stream of numbers ends with it; nothing has to be clicked."""
+        window = self.window()
+        page = self.login(window)
+        expect(page.locator(".state")).to_have_text("running")
+        self.api("POST", "/users", {"name": "second", "password": PASSWORD, "roles": ["admin"]})
+        Api(self.port).login("second")("PUT", "/user/lock?name=admin", {"locked": True})
+        expect(page.get_by_role("status").first).to_contain_text("Your session has ended")
+        window.check(page)
+
     def test_two_tabs(self) -> None:
         """They share the session: a logout in one shows in the other, and so does a login."""
         window = self.window()

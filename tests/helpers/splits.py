@@ -2,10 +2,16 @@
 
 from itertools import pairwise
 
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
-steady = settings(derandomize=True, database=None, deadline=None, max_examples=200)
+steady = settings(
+    derandomize=True,
+    database=None,
+    deadline=None,
+    max_examples=200,
+    suppress_health_check=[HealthCheck.too_slow],  # a machine may be busy with other tests
+)
 """The same examples on every run, and no verdict on how fast the machine is."""
 
 edges = st.lists(st.integers(0, 10_000), max_size=12)

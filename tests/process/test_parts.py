@@ -11,8 +11,8 @@ from twisted.trial.unittest import SynchronousTestCase
 from mhub.config import Settings, parse
 from mhub.log import level, set_level, set_rate_limit
 from mhub.log.destination import Destination, LogError
-from mhub.process.parts import AdminTlsPart, ClusterPart, LimitsPart, LogPart
-from mhub.tap import hub_settings
+from mhub.process.hub_settings import hub_settings
+from mhub.process.parts import ClusterPart, LimitsPart, LogPart
 from tests.core.world import World
 
 
@@ -132,7 +132,3 @@ class LogTests(Case):
 class OtherTests(Case):
     def test_a_broker_alone(self) -> None:
         self.prepare(ClusterPart(None), settings(""), settings("")).apply()
-
-    def test_no_certificates(self) -> None:
-        part = AdminTlsPart(None, None)
-        self.prepare(part, settings(""), settings("[admin]\n")).apply()

@@ -40,6 +40,7 @@ class LeaveTests(SynchronousTestCase):
         self.assertEqual(packet.prop(Prop.SERVER_REFERENCE), said)
         output = command.communicate(timeout=PATIENCE_S)[0]
         self.assertEqual(command.returncode, 0, output)
+        self.assertRegex(output, "[0-9]+ sessions and messages to hand over")
         self.assertIn("2 sessions handed over, 2 clients disconnected", output)
         wait_until(lambda: house.ended("a"), "the end of node a")
         house.forget("a")

@@ -1,5 +1,6 @@
 """SIGHUP to a running broker: what it says, and what is in force after it."""
 
+import http.client
 import signal
 import socket
 import ssl
@@ -8,7 +9,7 @@ from pathlib import Path
 from tests.helpers import packets as p
 from tests.helpers.certificates import Authority
 from tests.system.case import PLAIN, BrokerCase, place
-from tests.system.process import Broker, wait_until
+from tests.system.process import PATIENCE_S, Broker, wait_until
 from tests.system.raw import Raw
 
 ADMINISTRATIVE = 0x98
@@ -295,6 +296,31 @@ class ClusterTests(ReloadCase):
             f'[cluster]\nname = "c"\nnode = "{node}"\nport = {port}\nretry_max_s = 1\n'
             f'secret = "{secret}"\npeers = {list(peers)}\n'
         )
+
+    def test_the_admin_side(self) -> None:
+        """Who may use it how; the listener itself needs a restart."""
+        broker = self.start("[admin]\nport = 0\n")
+        port = int(broker.log().partition("dashboard on http://127.0.0.1:")[2].split()[0])
+
+        def ask(path: str, **headers: str) -> tuple[int, str]:
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            answer.read()
+            connection.close()
+            return answer.status, answer.headers.get("Access-Control-Allow-Origin", "")
+
+        origin = "https://ops.example.org"
+        self.assertEqual(ask("/metrics"), (401, ""))
+        log = self.reload(
+            broker,
+            f'[admin]\nport = 1\nmetrics = "open"\norigins = ["{origin}"]\nidle_timeout_s = 5\n',
+            "only a restart reloads it: admin.port",
+        )
+        self.assertIn("reloaded: admin.origins, admin.metrics, admin.idle_timeout_s", log)
+        self.assertEqual(ask("/metrics", Origin=origin), (200, origin))
+        self.reload(broker, "[admin]\nport = 0\n", "reloaded: admin.")
+        self.assertEqual(ask("/metrics", Origin=origin), (401, ""))
 
     def test_peers_and_secret(self) -> None:
         """A node that gets a peer calls it; then both get another secret, one after the other."""

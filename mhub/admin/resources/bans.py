@@ -3,8 +3,8 @@
 from typing import Annotated, Final
 
 from mhub.access.results import BanPage, Changed
-from mhub.admin.endpoint import Body, Call, Query, endpoint
-from mhub.admin.resources.parts import CURSOR, LIMIT, access_of, asked_by
+from mhub.admin.endpoint import LINE, Body, Call, Query, endpoint
+from mhub.admin.resources.parts import CURSOR, LIMIT, LONGEST_NOTE, access_of, asked_by
 
 KINDS: Final = ("user", "client", "address")
 ALL_KINDS: Final = (*KINDS, "login")
@@ -31,9 +31,11 @@ async def bans(
 async def add_ban(
     call: Call,
     kind: Annotated[str, Body(KIND, choices=KINDS)],
-    value: Annotated[str, Body(VALUE)],
+    value: Annotated[str, Body(VALUE, shortest=1)],
     until: Annotated[float, Body("Seconds since 1970; 0: for ever.", low=0)] = 0.0,
-    why: Annotated[str, Body("The reason that is kept with the ban.", longest=1024)] = "",
+    why: Annotated[
+        str, Body("The reason that is kept with the ban.", longest=LONGEST_NOTE, pattern=LINE)
+    ] = "",
 ) -> Changed:
     """Ban a user, a client id, or an address; a ban that is there is replaced.
 
@@ -50,7 +52,7 @@ async def add_ban(
 async def remove_ban(
     call: Call,
     kind: Annotated[str, Query(KIND, choices=ALL_KINDS)],
-    value: Annotated[str, Query(VALUE)],
+    value: Annotated[str, Query(VALUE, shortest=1)],
     what: Annotated[str, Query(WHAT, choices=BOTH)] = "ban",
 ) -> Changed:
     """Remove a ban."""
@@ -74,7 +76,9 @@ async def lockouts(
 async def remove_lockout(
     call: Call,
     kind: Annotated[str, Query("What is locked out.", choices=LOCKOUTS)],
-    value: Annotated[str, Query("The user, the address, or for `login` `ADDRESS NAME`.")],
+    value: Annotated[
+        str, Query("The user, the address, or for `login` `ADDRESS NAME`.", shortest=1)
+    ],
 ) -> Changed:
     """End a lock-out."""
     return await access_of(call).bans.remove(kind, value, "lockout", **asked_by(call))

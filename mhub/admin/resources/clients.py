@@ -3,6 +3,7 @@
 from typing import Annotated, Final
 
 from mhub.admin.endpoint import Body, Call, Query, endpoint
+from mhub.admin.resources.parts import FILTER
 from mhub.admin.resources.scope import SCOPE, SCOPES, everywhere
 from mhub.core.scan import CLIENT_SORTS
 from mhub.operations.contract import ClientDetail, ClientPage, Kicked, Subscribed, Unsubscribed
@@ -59,7 +60,7 @@ async def clients_top(
 @endpoint("GET", "/client", resource="clients")
 async def client(
     call: Call,
-    client_id: Annotated[str, Query("The client id.")],
+    client_id: Annotated[str, Query("The client id.", shortest=1)],
     scope: Annotated[str, Query(SCOPE, choices=SCOPES)] = "cluster",
 ) -> ClientDetail:
     """Show one client: connection, session, subscriptions, rates, what it was denied last."""
@@ -71,7 +72,7 @@ async def client(
 @endpoint("POST", "/client/disconnect", resource="clients")
 async def client_disconnect(
     call: Call,
-    client_id: Annotated[str, Body("The client id.")],
+    client_id: Annotated[str, Body("The client id.", shortest=1)],
     scope: Annotated[str, Query(SCOPE, choices=SCOPES)] = "cluster",
 ) -> Kicked:
     """Close the connection of a client.
@@ -87,7 +88,7 @@ async def client_disconnect(
 @endpoint("DELETE", "/client/session", resource="clients")
 async def client_session_delete(
     call: Call,
-    client_id: Annotated[str, Query("The client id.")],
+    client_id: Annotated[str, Query("The client id.", shortest=1)],
     scope: Annotated[str, Query(SCOPE, choices=SCOPES)] = "cluster",
 ) -> Kicked:
     """Delete the session of a client: its subscriptions and all messages that wait for it.
@@ -102,8 +103,10 @@ async def client_session_delete(
 @endpoint("POST", "/client/subscribe", resource="clients")
 async def client_subscribe(
     call: Call,
-    client_id: Annotated[str, Body("The client id.")],
-    filter: Annotated[str, Body("The topic filter, as the client would write it.")],
+    client_id: Annotated[str, Body("The client id.", shortest=1)],
+    filter: Annotated[
+        str, Body("The topic filter, as the client would write it.", shortest=1, pattern=FILTER)
+    ],
     qos: Annotated[int, Body("The highest QoS.", low=0, high=2)] = 0,
     no_local: Annotated[bool, Body("Without the messages of the client itself.")] = False,
     retain_as_published: Annotated[bool, Body("Messages keep their retain flag.")] = False,
@@ -134,8 +137,8 @@ async def client_subscribe(
 @endpoint("POST", "/client/unsubscribe", resource="clients")
 async def client_unsubscribe(
     call: Call,
-    client_id: Annotated[str, Body("The client id.")],
-    filter: Annotated[str, Body("The topic filter, as the client wrote it.")],
+    client_id: Annotated[str, Body("The client id.", shortest=1)],
+    filter: Annotated[str, Body("The topic filter, as the client wrote it.", shortest=1)],
     scope: Annotated[str, Query(SCOPE, choices=SCOPES)] = "cluster",
 ) -> Unsubscribed:
     """Take a subscription from a client, which is not told of it."""

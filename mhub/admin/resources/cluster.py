@@ -1,12 +1,15 @@
 """The nodes of the cluster, and the links between them."""
 
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Annotated
 
-from mhub.admin.endpoint import Call, Query, endpoint
+from mhub.admin.endpoint import LINES, Call, Query, endpoint
+from mhub.admin.progress import progress_lines
 from mhub.admin.resources.scope import SCOPE, SCOPES, everywhere
 from mhub.operations.cluster_results import ClusterTotals, ClusterView, Forgotten
-from mhub.operations.contract import BadArgument
+from mhub.operations.contract import BadArgument, Say
 from mhub.operations.loss import own_view
 
 
@@ -15,6 +18,7 @@ class Left:
     node: str
     sessions: int  # that were handed over
     clients: int  # that were sent elsewhere
+    left: int  # sessions that could not be handed over: they stay in the store of the node
 
 
 @endpoint("GET", "/cluster", resource="cluster")
@@ -43,28 +47,41 @@ async def cluster_totals(call: Call) -> ClusterTotals:
     return await call.operations.everywhere.totals()
 
 
-@endpoint("POST", "/cluster/leave", resource="cluster")
+@endpoint("POST", "/cluster/leave", resource="cluster", stream=LINES)
 async def cluster_leave(
     call: Call,
-    node: Annotated[str, Query("The name of this node, so that no other one leaves by mistake.")],
-) -> Left:
+    node: Annotated[
+        str, Query("The name of this node, so that no other one leaves by mistake.", shortest=1)
+    ],
+) -> AsyncGenerator[bytes, None]:
     """Take a node out of the cluster for good.
 
-    Its clients are sent elsewhere and its sessions handed over, then it stops. The answer comes
-    when that is done, after a minute at most.
+    Its clients are sent elsewhere and its sessions handed over, for a minute at most; then it
+    stops. The answer is lines of JSON: any number of `{"progress": TEXT}`, and at the end
+    `{"result": {"node": …, "sessions": …, "clients": …, "left": …}}`: how many sessions were handed
+    over, how many clients were sent elsewhere, and how many sessions could not be handed over and
+    stay in the store of the node. The node leaves also if the caller goes.
     """
     operations = call.operations
     here = operations.cluster_status()["node"]
     if node != here:
         raise BadArgument(f"node: this is node {here}; ask {node} itself, which has to stop")
-    done = await operations.cluster_leave(lambda text: None)
-    return Left(node, _number(done["sessions"]), _number(done["clients"]))
+
+    async def leave(say: Say) -> Left:
+        done = await operations.cluster_leave(say)
+        return Left(node, *(_number(done[each]) for each in ("sessions", "clients", "left")))
+
+    async with aclosing(progress_lines(leave)) as lines:
+        async for line in lines:
+            yield line
 
 
 @endpoint("POST", "/cluster/forget", resource="cluster")
 async def cluster_forget(
     call: Call,
-    node: Annotated[str, Query("A node that is gone and will not come back.", longest=256)],
+    node: Annotated[
+        str, Query("A node that is gone and will not come back.", longest=256, shortest=1)
+    ],
 ) -> Forgotten:
     """Forget a node, at all nodes that can be reached.
 

@@ -3,6 +3,8 @@
 from typing import Annotated
 
 from mhub.admin.endpoint import Call, Query, endpoint
+from mhub.admin.resources.parts import some_of
+from mhub.core.events import KINDS
 from mhub.operations.activity import MOST, MOST_DENIALS, DenialList, EventPage
 
 
@@ -13,7 +15,12 @@ async def events(
         int, Query("Only those behind this sequence number; 0: the last ones.", low=0)
     ] = 0,
     kinds: Annotated[
-        str, Query("Only of these kinds, with commas in between, as `denied,dropped`.", longest=500)
+        str,
+        Query(
+            "Only of these kinds, with commas in between, as `denied,dropped`.",
+            longest=500,
+            pattern=some_of(KINDS),
+        ),
     ] = "",
     client_id: Annotated[str, Query("A pattern with * and ? for the client id.", longest=256)] = "",
     user: Annotated[str, Query("The user, proved or claimed.")] = "",

@@ -1,11 +1,16 @@
 """Why somebody may do something, or may not."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
 from mhub.access.results import Explained
 from mhub.admin.endpoint import Call, Query, endpoint
 from mhub.admin.resources.parts import access_of
 from mhub.operations.contract import BadArgument
+
+ACTIONS: Final = (
+    *("connect", "publish", "will", "subscribe", "receive"),
+    *("admin:read", "admin:write"),
+)
 
 
 @endpoint("GET", "/explain", resource="policies", codes=(404, 409))
@@ -13,13 +18,7 @@ async def explain(
     call: Call,
     action: Annotated[
         str,
-        Query(
-            "What it wants to do.",
-            choices=(
-                *("connect", "publish", "will", "subscribe", "receive"),
-                *("admin:read", "admin:write"),
-            ),
-        ),
+        Query("What it wants to do.", choices=ACTIONS),
     ],
     topic: Annotated[
         str, Query("The topic, the filter of a subscription, or the resource of an admin action.")
@@ -34,7 +33,8 @@ async def explain(
     role: Annotated[list[str], Query("If it had this role as well; repeatable.")] = [],  # noqa: B006
     tenant: Annotated[str, Query("If it had this tenant.", longest=128)] = "",
     attribute: Annotated[
-        list[str], Query("If it had this attribute, as NAME=VALUE; repeatable.")
+        list[str],
+        Query("If it had this attribute, as NAME=VALUE; repeatable.", pattern="^[^=]+="),
     ] = [],  # noqa: B006
     common_name: Annotated[str, Query("If its certificate had this name.", longest=256)] = "",
 ) -> Explained:

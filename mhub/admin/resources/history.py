@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from mhub.admin.endpoint import Call, Query, endpoint
+from mhub.admin.resources.parts import some_of
 from mhub.operations.history import SPANS, History
 from mhub.operations.series import NAMES
 
@@ -13,7 +14,9 @@ async def history(
     names: Annotated[
         str,
         Query(
-            f"Series, with commas in between; without it, all: {', '.join(NAMES)}.", longest=1000
+            f"Series, with commas in between; without it, all: {', '.join(NAMES)}.",
+            longest=1000,
+            pattern=some_of(NAMES),
         ),
     ] = "",
     span: Annotated[str, Query("How far back.", choices=tuple(SPANS))] = "1h",

@@ -17,7 +17,7 @@ async def listeners(call: Call) -> list[ListenerDetail]:
 
 @endpoint("POST", "/listener/open", resource="listeners", codes=(404, 409))
 async def open_listener(
-    call: Call, name: Annotated[str, Body("The name of the listener.", longest=256)]
+    call: Call, name: Annotated[str, Body("The name of the listener.", longest=256, shortest=1)]
 ) -> ListenerDetail:
     """Open a listener that was closed."""
     return call.operations.listener_open(name)
@@ -26,7 +26,7 @@ async def open_listener(
 @endpoint("POST", "/listener/close", resource="listeners", codes=(404, 409))
 async def close_listener(
     call: Call,
-    name: Annotated[str, Body("The name of the listener.", longest=256)],
+    name: Annotated[str, Body("The name of the listener.", longest=256, shortest=1)],
     disconnect: Annotated[
         bool, Body("Whether clients that came by it are disconnected, with the reason 0x98.")
     ] = False,

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Final, cast
 from twisted.internet.defer import CancelledError
 
 from mhub.access.scopes import MQTT
-from mhub.admin.endpoint import EVENTS, Body, Call, Query, Raw, endpoint
+from mhub.admin.endpoint import EVENTS, MOST_BODY, Body, Call, Query, Raw, endpoint
 from mhub.admin.mqtt.message import (
+    MOST_EXPIRY_S,
     Message,
     MessageFields,
     MessageView,
@@ -21,6 +22,7 @@ from mhub.admin.mqtt.message import (
 )
 from mhub.admin.mqtt.outcome import Published
 from mhub.admin.mqtt.publishing import MOST_BATCH, Batch
+from mhub.admin.resources.parts import TOPIC as TOPIC_PATTERN
 from mhub.core.principal import Principal
 from mhub.operations.contract import BadArgument, OperationError
 
@@ -43,6 +45,8 @@ USER_PROPERTIES: Final = "User Properties: pairs of name and value, in their ord
 
 MOST_TIMEOUT_S: Final = 60.0
 
+BASE64: Final = "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
+
 SAFE_TYPE: Final = re.compile(r"[!-~][ -~]{0,254}")
 """A content type that can stand in a header."""
 
@@ -53,17 +57,23 @@ FORM: Final = "application/x-www-form-urlencoded"
 @endpoint("POST", "/mqtt/publish", scope=MQTT, writes=False, codes=(409, 504), base="")
 async def mqtt_publish(
     call: Call,
-    topic: Annotated[str, Body(TOPIC)],
-    payload: Annotated[str | None, Body(PAYLOAD)] = None,
-    payload_base64: Annotated[str | None, Body(PAYLOAD_BASE64)] = None,
+    topic: Annotated[str, Body(TOPIC, shortest=1, pattern=TOPIC_PATTERN)],
+    payload: Annotated[str | None, Body(PAYLOAD, longest=MOST_BODY)] = None,
+    payload_base64: Annotated[
+        str | None, Body(PAYLOAD_BASE64, longest=MOST_BODY, pattern=BASE64)
+    ] = None,
     qos: Annotated[int, Body(QOS, low=0, high=2)] = 0,
     retain: Annotated[bool, Body(RETAIN)] = False,
     payload_format: Annotated[str, Body(PAYLOAD_FORMAT, choices=("text", "bytes"))] = "",
-    message_expiry_s: Annotated[int | None, Body(EXPIRY)] = None,
+    message_expiry_s: Annotated[int | None, Body(EXPIRY, low=0, high=MOST_EXPIRY_S)] = None,
     content_type: Annotated[str | None, Body(CONTENT_TYPE)] = None,
-    response_topic: Annotated[str | None, Body(RESPONSE_TOPIC)] = None,
+    response_topic: Annotated[
+        str | None, Body(RESPONSE_TOPIC, shortest=1, pattern=TOPIC_PATTERN)
+    ] = None,
     correlation_data: Annotated[str | None, Body(CORRELATION)] = None,
-    correlation_data_base64: Annotated[str | None, Body(CORRELATION_BASE64)] = None,
+    correlation_data_base64: Annotated[
+        str | None, Body(CORRELATION_BASE64, longest=MOST_BODY, pattern=BASE64)
+    ] = None,
     user_properties: Annotated[list[tuple[str, str]], Body(USER_PROPERTIES)] = [],  # noqa: B006
     timeout_s: Annotated[float, Body(TIMEOUT, low=0.1, high=MOST_TIMEOUT_S)] = 10.0,
 ) -> Published:
@@ -95,11 +105,11 @@ async def mqtt_publish(
 @endpoint("POST", "/mqtt/publish/raw", scope=MQTT, writes=False, codes=(409, 504), base="")
 async def mqtt_publish_raw(
     call: Call,
-    topic: Annotated[str, Query(TOPIC)],
+    topic: Annotated[str, Query(TOPIC, shortest=1, pattern=TOPIC_PATTERN)],
     body: Annotated[bytes, Raw("*/*", "The payload, as it is.")],
     qos: Annotated[int, Query(QOS, low=0, high=2)] = 0,
     retain: Annotated[bool, Query(RETAIN)] = False,
-    message_expiry_s: Annotated[int | None, Query(EXPIRY)] = None,
+    message_expiry_s: Annotated[int | None, Query(EXPIRY, low=0, high=MOST_EXPIRY_S)] = None,
     timeout_s: Annotated[float, Query(TIMEOUT, low=0.1, high=MOST_TIMEOUT_S)] = 10.0,
 ) -> Published:
     """Publish the body of the request.
@@ -143,7 +153,9 @@ async def mqtt_publish_batch(
 
 
 @endpoint("GET", "/mqtt/retained", scope=MQTT, codes=(404,), base="")
-async def mqtt_retained(call: Call, topic: Annotated[str, Query(TOPIC)]) -> MessageView:
+async def mqtt_retained(
+    call: Call, topic: Annotated[str, Query(TOPIC, shortest=1, pattern=TOPIC_PATTERN)]
+) -> MessageView:
     """Read a retained message.
 
     With `Accept: application/octet-stream` the answer is the payload as it is, and the header
@@ -164,18 +176,27 @@ async def mqtt_retained(call: Call, topic: Annotated[str, Query(TOPIC)]) -> Mess
 @endpoint("POST", "/mqtt/request", scope=MQTT, writes=False, codes=(409, 504), base="")
 async def mqtt_request(
     call: Call,
-    topic: Annotated[str, Body(TOPIC)],
-    payload: Annotated[str | None, Body(PAYLOAD)] = None,
-    payload_base64: Annotated[str | None, Body(PAYLOAD_BASE64)] = None,
+    topic: Annotated[str, Body(TOPIC, shortest=1, pattern=TOPIC_PATTERN)],
+    payload: Annotated[str | None, Body(PAYLOAD, longest=MOST_BODY)] = None,
+    payload_base64: Annotated[
+        str | None, Body(PAYLOAD_BASE64, longest=MOST_BODY, pattern=BASE64)
+    ] = None,
     qos: Annotated[int, Body("QoS of the request.", low=0, high=2)] = 1,
     payload_format: Annotated[str, Body(PAYLOAD_FORMAT, choices=("text", "bytes"))] = "",
-    message_expiry_s: Annotated[int | None, Body(EXPIRY)] = None,
+    message_expiry_s: Annotated[int | None, Body(EXPIRY, low=0, high=MOST_EXPIRY_S)] = None,
     content_type: Annotated[str | None, Body(CONTENT_TYPE)] = None,
     response_topic: Annotated[
-        str | None, Body("Where the response is expected; else `users/USER/http/RANDOM`.")
+        str | None,
+        Body(
+            "Where the response is expected; else `users/USER/http/RANDOM`.",
+            shortest=1,
+            pattern=TOPIC_PATTERN,
+        ),
     ] = None,
     correlation_data: Annotated[str | None, Body(f"{CORRELATION} Else it is random.")] = None,
-    correlation_data_base64: Annotated[str | None, Body(CORRELATION_BASE64)] = None,
+    correlation_data_base64: Annotated[
+        str | None, Body(CORRELATION_BASE64, longest=MOST_BODY, pattern=BASE64)
+    ] = None,
     user_properties: Annotated[list[tuple[str, str]], Body(USER_PROPERTIES)] = [],  # noqa: B006
     timeout_s: Annotated[
         float, Body("How long to wait for the response.", low=0.1, high=MOST_TIMEOUT_S)
@@ -207,7 +228,7 @@ async def mqtt_request(
 @endpoint("GET", "/mqtt/subscribe", scope=MQTT, stream=EVENTS, codes=(409,), base="")
 async def mqtt_subscribe(
     call: Call,
-    filter: Annotated[list[str], Query("A topic filter; may be repeated.")],
+    filter: Annotated[list[str], Query("A topic filter; may be repeated.", shortest=1)],
     qos: Annotated[int, Query("The highest QoS of messages.", low=0, high=2)] = 1,
     client_id: Annotated[
         str, Query("A name for the session: letters, digits and _.", longest=64)

@@ -1,5 +1,6 @@
 """What the endpoints about users, roles, rules, bans and tokens have in common."""
 
+from collections.abc import Iterable
 from typing import Final, TypedDict
 
 from mhub.access.access import Access
@@ -9,6 +10,20 @@ from mhub.operations.contract import Unavailable
 MATCH: Final = "A pattern with * and ? for the name."
 CURSOR: Final = "`next` of the page before."
 LIMIT: Final = "How many at most."
+
+ROLE: Final = r"""^(role:)?[^\s,:'"()\[\]|&%*#+/]{1,128}$"""
+TENANT: Final = r"""^[^\s,:'"()\[\]|&%*#+/]{0,128}$"""
+TOPIC: Final = r"^[^+#\x00]+$"
+FILTER: Final = r"^[^\x00]+$"
+"""As far as a regular expression can say it."""
+
+LONGEST_NOTE: Final = 1024
+
+
+def some_of(words: Iterable[str]) -> str:
+    """A pattern: words with commas in between, and perhaps spaces."""
+    one = " *(" + "|".join(words) + ")? *"
+    return f"^{one}(,{one})*$"
 
 
 class AskedBy(TypedDict):

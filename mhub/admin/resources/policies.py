@@ -7,8 +7,9 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Final
 
 from mhub.access.results import DryRun, InForce, Proposals, RulePage, RulesChanged
-from mhub.admin.endpoint import CSV, Body, Call, Query, Raw, endpoint
-from mhub.admin.resources.parts import CURSOR, LIMIT, access_of, asked_by
+from mhub.admin.endpoint import CSV, LINE, Body, Call, Query, Raw, endpoint
+from mhub.admin.resources.explain import ACTIONS
+from mhub.admin.resources.parts import CURSOR, LIMIT, LONGEST_NOTE, access_of, asked_by
 from mhub.operations.contract import BadArgument
 
 ADD: Final = "Rows to add, each a list of its fields."
@@ -55,7 +56,7 @@ async def change_policies(
     add: Annotated[list[list[str]], Body(ADD)] = [],  # noqa: B006 (never changed)
     remove: Annotated[list[str], Body(REMOVE)] = [],  # noqa: B006
     replace_all: Annotated[bool, Body(REPLACE_ALL)] = False,
-    note: Annotated[str, Body(NOTE)] = "",
+    note: Annotated[str, Body(NOTE, longest=LONGEST_NOTE, pattern=LINE)] = "",
     places: Annotated[list[str], Body("Where the rows of `add` come from, for errors.")] = [],  # noqa: B006
 ) -> RulesChanged:
     """Add and remove rules, all of it or nothing.
@@ -81,7 +82,7 @@ async def import_policies(
     call: Call,
     data: Annotated[bytes, Raw(CSV, "A policy, as docs/policy.md describes it.")],
     replace_all: Annotated[bool, Query("Remove all rules that are not in it.")] = False,
-    note: Annotated[str, Query(NOTE, longest=1024)] = "",
+    note: Annotated[str, Query(NOTE, longest=LONGEST_NOTE, pattern=LINE)] = "",
 ) -> RulesChanged:
     """Add the rules of a CSV file, all of them or none."""
     done = await access_of(call).rules.bring(
@@ -110,7 +111,7 @@ async def try_policies(
 @endpoint("GET", "/policies/proposals", resource="policies", codes=(404, 409))
 async def propose_policies(
     call: Call,
-    action: Annotated[str, Query("As for `explain`.", longest=20)],
+    action: Annotated[str, Query("As for `explain`.", choices=ACTIONS)],
     topic: Annotated[str, Query("The topic, the filter or the resource that was denied.")] = "",
     user: Annotated[str, Query("The user.", longest=256)] = "",
     client: Annotated[str, Query("The client id; alone, of a client of this node.")] = "",

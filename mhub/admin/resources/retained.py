@@ -39,7 +39,7 @@ async def retained_tree(
 @endpoint("GET", "/retained/message", resource="retained")
 async def retained_message(
     call: Call,
-    topic: Annotated[str, Query("The topic.")],
+    topic: Annotated[str, Query("The topic.", shortest=1)],
     most_bytes: Annotated[
         int, Query("How much of the payload is shown.", low=0, high=MOST_PREVIEW)
     ] = PREVIEW,
@@ -54,7 +54,7 @@ async def retained_message(
 @endpoint("DELETE", "/retained/message", resource="retained")
 async def retained_delete(
     call: Call,
-    topic: Annotated[str, Query("The topic.")],
+    topic: Annotated[str, Query("The topic.", shortest=1)],
 ) -> RetainedDeleted:
     """Delete a retained message.
 

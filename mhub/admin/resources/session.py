@@ -7,14 +7,15 @@ from mhub.admin.caller import SESSION, may
 from mhub.admin.endpoint import Body, Call, endpoint
 from mhub.admin.logins import NotLoggedIn, Session
 from mhub.admin.resources.parts import asked_by
-from mhub.operations.contract import BadArgument, Forbidden
+from mhub.core.principal import Principal
+from mhub.operations.contract import BadArgument, Forbidden, NotThere
 
 
 @dataclass(frozen=True)
 class Whoami:
     user: str
     kind: str  # "session", "token", "basic" or "local"
-    roles: tuple[str, ...]  # that its authenticator gave it; those of the registry are in `user`
+    roles: tuple[str, ...]  # by its authenticator, the registry and rules, also by inheritance
     read: tuple[str, ...]  # resources that it may read
     write: tuple[str, ...]  # resources that it may change
     csrf: str  # of a session: what X-CSRF-Token has to be with each change
@@ -58,7 +59,7 @@ async def session(call: Call) -> Whoami:
 async def change_password(
     call: Call,
     current: Annotated[str, Body("The password as it is.", longest=65535)],
-    new: Annotated[str, Body("The new password.", longest=65535)],
+    new: Annotated[str, Body("The new password.", longest=65535, shortest=8)],
 ) -> Whoami:
     """Change one's own password.
 
@@ -67,8 +68,6 @@ async def change_password(
     caller = call.caller
     if caller.kind != SESSION:
         raise Forbidden("log in first, with a session")
-    if len(new) < 8:
-        raise BadArgument("new: expected at least 8 characters")
     try:
         await call.gate.logins.check(caller.principal.user, current, caller.address)
     except NotLoggedIn as error:
@@ -81,6 +80,17 @@ async def change_password(
     return _whoami(call, call.gate.session_of(call.request))
 
 
+def _roles(call: Call, principal: Principal) -> tuple[str, ...]:
+    found = set(principal.roles)
+    access = call.operations.access
+    if access is not None and principal.user:
+        try:
+            found.update(access.users.show(principal.user).all_roles)
+        except (BadArgument, NotThere):
+            pass  # a token, or a user whom another authenticator knows
+    return tuple(sorted(found))
+
+
 def _whoami(call: Call, session: Session | None) -> Whoami:
     gate = call.gate
     caller = gate.caller_with(session, call.caller.address) if session is not None else call.caller
@@ -88,7 +98,7 @@ def _whoami(call: Call, session: Session | None) -> Whoami:
     return Whoami(
         user=caller.principal.user,
         kind=caller.kind,
-        roles=caller.principal.roles,
+        roles=_roles(call, caller.principal),
         read=tuple(each for each in resources if may(gate.rights, caller, "read", each)),
         write=tuple(each for each in resources if may(gate.rights, caller, "write", each)),
         csrf=session.csrf if session is not None else "",

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from mhub.admin.endpoint import Call, Query, endpoint
+from mhub.admin.resources.parts import TOPIC
 from mhub.admin.resources.scope import SCOPE, SCOPES, everywhere
 from mhub.operations.contract import GroupPage, RoutePage, SubscriptionPage
 from mhub.operations.cursors import MOST
@@ -57,7 +58,7 @@ async def groups(
 @endpoint("GET", "/routes", resource="subscriptions")
 async def routes(
     call: Call,
-    topic: Annotated[str, Query("The topic of a message.")],
+    topic: Annotated[str, Query("The topic of a message.", shortest=1, pattern=TOPIC)],
     cursor: Annotated[str, Query("`next` of the page before.")] = "",
     limit: Annotated[int, Query("How many at most.", low=1, high=MOST)] = 100,
     scope: Annotated[str, Query(SCOPE, choices=SCOPES)] = "cluster",

@@ -4,13 +4,25 @@ from typing import Annotated, Final
 
 from mhub.access.results import Deleted, TokenMade, TokenPage
 from mhub.admin.caller import LOCAL
-from mhub.admin.endpoint import Body, Call, Query, endpoint
-from mhub.admin.resources.parts import CURSOR, LIMIT, MATCH, access_of, asked_by
+from mhub.admin.endpoint import LINE, Body, Call, Query, endpoint
+from mhub.admin.resources.parts import (
+    CURSOR,
+    LIMIT,
+    LONGEST_NOTE,
+    MATCH,
+    ROLE,
+    TENANT,
+    access_of,
+    asked_by,
+)
 
 SCOPES: Final = (
     "What it may do at most: `read`, `write`, `read:RESOURCE`, `write:RESOURCE`, `mqtt` (MQTT over"
     " HTTP), `metrics`."
 )
+
+NAME: Final = r"^[A-Za-z0-9_.-]{1,64}$"
+SCOPE: Final = r"^(mqtt|metrics|(read|write)(:(x/)?[a-z0-9_-]+)?)$"
 
 
 @endpoint("GET", "/tokens", resource="tokens", tokens=False)
@@ -27,14 +39,20 @@ async def tokens(
 @endpoint("POST", "/tokens", resource="tokens", tokens=False, codes=(409,))
 async def add_token(
     call: Call,
-    name: Annotated[str, Body("Its name: letters, digits and . _ -", longest=64)],
-    scopes: Annotated[list[str], Body(SCOPES)],
+    name: Annotated[
+        str, Body("Its name: letters, digits and . _ -", longest=64, shortest=1, pattern=NAME)
+    ],
+    scopes: Annotated[list[str], Body(SCOPES, shortest=1, pattern=SCOPE)],
     roles: Annotated[
-        list[str], Body("Roles that it has: some of the caller's, or any if it may change users.")
+        list[str],
+        Body(
+            "Roles that it has: some of the caller's, or any if it may change users.",
+            pattern=ROLE,
+        ),
     ] = [],  # noqa: B006 (never changed)
-    tenant: Annotated[str, Body("Its tenant.", longest=128)] = "",
+    tenant: Annotated[str, Body("Its tenant.", longest=128, pattern=TENANT)] = "",
     expires_at: Annotated[float, Body("Seconds since 1970; 0: never.", low=0)] = 0.0,
-    note: Annotated[str, Body("For people.", longest=1024)] = "",
+    note: Annotated[str, Body("For people.", longest=LONGEST_NOTE, pattern=LINE)] = "",
 ) -> TokenMade:
     """Make an API token.
 
@@ -52,7 +70,7 @@ async def add_token(
 
 @endpoint("DELETE", "/token", resource="tokens", tokens=False, codes=(404, 412))
 async def revoke_token(
-    call: Call, id: Annotated[str, Query("Its id, as the list has it.", longest=64)]
+    call: Call, id: Annotated[str, Query("Its id, as the list has it.", longest=64, shortest=1)]
 ) -> Deleted:
     """Revoke an API token, with the rules about it; it is refused from now on."""
     return await access_of(call).tokens.delete(id, call.if_match, **asked_by(call))

@@ -2,10 +2,20 @@
 
 from typing import Annotated, Final
 
-from mhub.access.quota import Value
+from mhub.access.quota import QUOTA_KEYS, Value
 from mhub.access.results import Changed, Deleted, UserDetail, UserPage, UsersImported
-from mhub.admin.endpoint import Body, Call, Query, endpoint
-from mhub.admin.resources.parts import CURSOR, LIMIT, MATCH, access_of, asked_by, given
+from mhub.admin.endpoint import LINE, Body, Call, Query, endpoint
+from mhub.admin.resources.parts import (
+    CURSOR,
+    LIMIT,
+    LONGEST_NOTE,
+    MATCH,
+    ROLE,
+    access_of,
+    asked_by,
+    given,
+)
+from mhub.admin.resources.parts import TENANT as TENANT_PATTERN
 
 NAME: Final = "The user's name."
 PASSWORD: Final = "The password, as text; the broker keeps hashes alone."
@@ -17,6 +27,7 @@ TENANT: Final = "Its tenant."
 ATTRIBUTES: Final = "What rules have as `%{NAME}`."
 LIMITS: Final = "Limits that it has instead of its listener's, by the names of `[limits]`."
 NOTE: Final = "For people."
+QUOTAS: Final = tuple(QUOTA_KEYS)
 
 
 @endpoint("GET", "/users", resource="users")
@@ -37,14 +48,14 @@ async def users(
 @endpoint("POST", "/users", resource="users", codes=(409,))
 async def add_user(
     call: Call,
-    name: Annotated[str, Body(NAME, longest=256)],
+    name: Annotated[str, Body(NAME, longest=256, shortest=1)],
     password: Annotated[str, Body(PASSWORD + " Without one, nobody can log in by password.")] = "",
     iterations: Annotated[int, Body(ITERATIONS, low=0, high=10_000_000)] = 0,
-    roles: Annotated[list[str] | None, Body(ROLES)] = None,
-    tenant: Annotated[str | None, Body(TENANT)] = None,
+    roles: Annotated[list[str] | None, Body(ROLES, pattern=ROLE)] = None,
+    tenant: Annotated[str | None, Body(TENANT, longest=128, pattern=TENANT_PATTERN)] = None,
     attributes: Annotated[dict[str, str] | None, Body(ATTRIBUTES)] = None,
-    limits: Annotated[dict[str, Value] | None, Body(LIMITS)] = None,
-    note: Annotated[str | None, Body(NOTE)] = None,
+    limits: Annotated[dict[str, Value] | None, Body(LIMITS, keys=QUOTAS)] = None,
+    note: Annotated[str | None, Body(NOTE, longest=LONGEST_NOTE, pattern=LINE)] = None,
 ) -> Changed:
     """Add a user."""
     values = given(roles=roles, tenant=tenant, attributes=attributes, limits=limits, note=note)
@@ -56,7 +67,7 @@ async def add_user(
 async def import_users(
     call: Call,
     hashes: Annotated[dict[str, str], Body("Names, each with the hash of its password.")],
-    note: Annotated[str, Body(NOTE)] = "",
+    note: Annotated[str, Body(NOTE, longest=LONGEST_NOTE, pattern=LINE)] = "",
 ) -> UsersImported:
     """Add users with the hashes that they had elsewhere.
 
@@ -67,7 +78,9 @@ async def import_users(
 
 
 @endpoint("GET", "/user", resource="users", codes=(404,))
-async def user(call: Call, name: Annotated[str, Query(NAME, longest=256)]) -> UserDetail:
+async def user(
+    call: Call, name: Annotated[str, Query(NAME, longest=256, shortest=1)]
+) -> UserDetail:
     """Show a user: roles, rules about it, bans."""
     found = access_of(call).users.show(name)
     call.etag = found.user.version
@@ -77,12 +90,12 @@ async def user(call: Call, name: Annotated[str, Query(NAME, longest=256)]) -> Us
 @endpoint("PATCH", "/user", resource="users", codes=(404, 412))
 async def change_user(
     call: Call,
-    name: Annotated[str, Query(NAME, longest=256)],
-    roles: Annotated[list[str] | None, Body(ROLES)] = None,
-    tenant: Annotated[str | None, Body(TENANT)] = None,
+    name: Annotated[str, Query(NAME, longest=256, shortest=1)],
+    roles: Annotated[list[str] | None, Body(ROLES, pattern=ROLE)] = None,
+    tenant: Annotated[str | None, Body(TENANT, longest=128, pattern=TENANT_PATTERN)] = None,
     attributes: Annotated[dict[str, str] | None, Body(ATTRIBUTES)] = None,
-    limits: Annotated[dict[str, Value] | None, Body(LIMITS)] = None,
-    note: Annotated[str | None, Body(NOTE)] = None,
+    limits: Annotated[dict[str, Value] | None, Body(LIMITS, keys=QUOTAS)] = None,
+    note: Annotated[str | None, Body(NOTE, longest=LONGEST_NOTE, pattern=LINE)] = None,
 ) -> Changed:
     """Change a user; what is not given stays as it is."""
     values = given(roles=roles, tenant=tenant, attributes=attributes, limits=limits, note=note)
@@ -91,7 +104,9 @@ async def change_user(
 
 
 @endpoint("DELETE", "/user", resource="users", codes=(404, 412))
-async def delete_user(call: Call, name: Annotated[str, Query(NAME, longest=256)]) -> Deleted:
+async def delete_user(
+    call: Call, name: Annotated[str, Query(NAME, longest=256, shortest=1)]
+) -> Deleted:
     """Delete a user, with the rules about it.
 
     Its clients are disconnected, and their sessions end.
@@ -102,8 +117,8 @@ async def delete_user(call: Call, name: Annotated[str, Query(NAME, longest=256)]
 @endpoint("PUT", "/user/password", resource="users", codes=(404, 412))
 async def set_user_password(
     call: Call,
-    name: Annotated[str, Query(NAME, longest=256)],
-    password: Annotated[str, Body(PASSWORD)],
+    name: Annotated[str, Query(NAME, longest=256, shortest=1)],
+    password: Annotated[str, Body(PASSWORD, shortest=1)],
     iterations: Annotated[int, Body(ITERATIONS, low=0, high=10_000_000)] = 0,
 ) -> Changed:
     """Give a user another password."""
@@ -116,7 +131,7 @@ async def set_user_password(
 @endpoint("PUT", "/user/lock", resource="users", codes=(404, 409, 412))
 async def lock_user(
     call: Call,
-    name: Annotated[str, Query(NAME, longest=256)],
+    name: Annotated[str, Query(NAME, longest=256, shortest=1)],
     locked: Annotated[bool, Body("Whether it is locked.")] = True,
 ) -> Changed:
     """Lock a user out, or let it in again.

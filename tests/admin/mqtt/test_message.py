@@ -10,6 +10,7 @@ from mhub.admin.mqtt import packets
 from mhub.admin.mqtt.message import Message, MessageFields, to_message, to_view
 from mhub.operations.contract import BadArgument
 from mhub.wire.decode import frame
+from tests.helpers.splits import steady
 
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"), max_size=20)
 topics = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0+#"), min_size=1)
@@ -30,6 +31,7 @@ messages = st.builds(
 
 
 class MessageTests(SynchronousTestCase):
+    @steady
     @given(messages)
     def test_packets_and_views_say_all_of_a_message(self, message: Message) -> None:
         data = packets.publish(message, 7 if message.qos else 0)

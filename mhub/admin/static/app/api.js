@@ -42,7 +42,7 @@ export function address(path, query) {
     for (const each of Array.isArray(value) ? value : [value]) found.append(name, String(each));
   }
   const text = found.toString();
-  return (path.startsWith("//") ? path.slice(1) : BASE + path) + (text ? `?${text}` : "");
+  return (path.startsWith("/admin/") ? path : BASE + path) + (text ? `?${text}` : "");
 }
 
 /** @param {string} path @param {Query} [query] @param {AbortSignal} [signal] @returns {Promise<any>} */
@@ -54,7 +54,7 @@ export function get(path, query, signal) {
  * Any request; the answer is JSON as an object, other text as a string, or null.
  *
  * @param {string} method
- * @param {string} path behind /admin/v1; one that begins with // is from the root
+ * @param {string} path behind /admin/v1; or from the root, as those of plugins, which begin with /admin/
  * @param {Options} [options]
  * @returns {Promise<any>}
  */

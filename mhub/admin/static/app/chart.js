@@ -61,7 +61,7 @@ function topOf(lines, base = 1000) {
   if (highest <= 0) return 1;
   const unit = base ** Math.max(0, Math.floor(Math.log(highest) / Math.log(base)));
   const power = 10 ** Math.floor(Math.log10(highest / unit)) * unit;
-  for (const step of [1, 2, 5, 10]) if (highest <= step * power) return step * power;
+  for (const step of [1, 2, 2.5, 5, 10]) if (highest <= step * power) return step * power;
   return highest;
 }
 

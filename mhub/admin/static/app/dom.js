@@ -162,7 +162,7 @@ export function plainTable(caption, heads, rows, options) {
       h(
         "thead",
         {},
-        h("tr", {}, heads.map((head, at) => h("th", { scope: "col", class: numeric.has(at) ? "num" : null }, head))),
+        h("tr", {}, heads.map((head, at) => h("th", { scope: "col", class: numeric.has(at) ? "num" : null }, head || h("span", { class: "sr" }, "Actions")))),
       ),
       h(
         "tbody",

@@ -58,7 +58,7 @@ export async function loadPlugins() {
         name: `x/${each.name}`,
         title: each.title || each.name,
         needs: [`x/${each.name}`],
-        load: () => pluginPage(String(each.script)),
+        load: () => pluginPage(String(each.script), each.title || each.name),
       });
     }
   } catch {
@@ -66,12 +66,22 @@ export async function loadPlugins() {
   }
 }
 
-/** The page of a plugin gets what it needs to ask its own routes. @param {string} script */
-async function pluginPage(script) {
+/**
+ * The page of a plugin, `mount(element, api)`: `api.get(path, query)` and `api.call(method, path, options)` ask the
+ * broker as its own pages do, `api.signal` is aborted when the page goes.
+ *
+ * @param {string} script
+ * @param {string} title
+ */
+async function pluginPage(script, title) {
   const [module, api] = await Promise.all([import(script), import("./api.js")]);
   return {
     /** @param {HTMLElement} element @param {import("../types").PageContext} context */
-    mount: (element, context) => module.mount(element, { get: api.get, call: api.call, session, ...context }),
+    mount: (element, context) => {
+      const body = h("div");
+      fill(element, h("h1", { tabindex: "-1" }, title), body);
+      return module.mount(body, { get: api.get, call: api.call, session, ...context });
+    },
   };
 }
 

@@ -18,7 +18,7 @@ import { count } from "./format.js";
  * @property {string} [sort] the field by which the broker sorts
  * @property {boolean} [falls] the first click sorts from the highest down
  * @property {boolean} [numeric]
- * @property {"wide" | "middle"} [only] it is left out where there is less room
+ * @property {"huge" | "wide" | "middle"} [only] it is left out where there is less room
  * @property {string} [class]
  */
 
@@ -172,7 +172,7 @@ export class Table extends HTMLElement {
           "th",
           { scope: "col", class: classOf(column), "aria-sort": sorted },
           column.sort === undefined
-            ? column.title
+            ? column.title || h("span", { class: "sr" }, "Actions")
             : button(column.title, { class: "sort", onclick: () => this.#sortBy(column, isUp, isDown) }),
         );
       }),

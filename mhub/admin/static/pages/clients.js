@@ -44,15 +44,15 @@ export function mount(root, { query, signal }) {
     columns: [
       { title: "Client id", sort: "client_id", class: "mono", cell: (one) => h("a", { href: link("client", { id: one.client_id }), title: one.client_id }, one.client_id || "(empty)") },
       { title: "State", class: "col-small", cell: (one) => stateBadge(one.state) },
-      { title: "User", class: "col-mid", only: "middle", cell: (one) => one.user || (one.claimed_user ? h("span", { class: "soft", title: "The client says so; nothing has proved it." }, `${one.claimed_user}?`) : "") },
+      { title: "User", class: "col-user", only: "middle", cell: (one) => one.user || (one.claimed_user ? h("span", { class: "soft", title: "The client says so; nothing has proved it." }, `${one.claimed_user}?`) : "") },
       { title: "Address", class: "col-address", only: "wide", cell: (one) => one.address },
       { title: "Node", class: "col-small col-node", only: "wide", cell: (one) => one.node },
       { title: "Connected", sort: "connected_at", falls: true, class: "col-small", numeric: true, only: "middle", cell: (one) => (one.connected_s === null ? "" : duration(one.connected_s)) },
       { title: "In", sort: "messages_in_per_s", falls: true, class: "col-tiny", numeric: true, cell: (one) => rate(one.messages_in_per_s) },
       { title: "Out", sort: "messages_out_per_s", falls: true, class: "col-tiny", numeric: true, cell: (one) => rate(one.messages_out_per_s) },
       { title: "Subs", sort: "subscriptions", falls: true, class: "col-tiny", numeric: true, only: "middle", cell: (one) => count(one.subscriptions) },
-      { title: "Queued", sort: "queued", falls: true, class: "col-small", numeric: true, only: "middle", cell: (one) => h("span", { title: bytes(one.queued_bytes) }, count(one.queued)) },
-      { title: "In flight", sort: "inflight", falls: true, class: "col-small", numeric: true, only: "wide", cell: (one) => count(one.inflight) },
+      { title: "Queued", sort: "queued", falls: true, class: "col-tiny", numeric: true, only: "middle", cell: (one) => h("span", { title: bytes(one.queued_bytes) }, count(one.queued)) },
+      { title: "In flight", sort: "inflight", falls: true, class: "col-small", numeric: true, only: "huge", cell: (one) => count(one.inflight) },
     ],
     load: async (cursor, order, abort) => {
       const found = await get(

@@ -91,7 +91,7 @@ function memberTable(members, again) {
     ["Node", "State", "Since", "Address", "Version", "Sessions", "Sent", "Received", "Dropped", ""],
     members.map((each) => [
       h("b", {}, each.node),
-      [stateOf(each.state), each.note ? h("div", { class: "hint" }, each.note) : null, each.call_error ? h("div", { class: "hint" }, each.call_error) : null],
+      [stateOf(each.state), each.note ? h("div", { class: "hint" }, each.note) : null, each.call_error && each.state !== "up" ? h("div", { class: "hint" }, each.call_error) : null],
       duration(each.since_s),
       h("span", { class: "mono" }, each.address),
       each.version,
@@ -131,16 +131,16 @@ function linkTable(links) {
 function lossTable(losses) {
   return plainTable(
     "What the loss of each node would mean",
-    ["Node", "Connected clients", "Sessions", "Waiting for them", "These are", "In words"],
+    ["Node", "What it would mean", "Connected clients", "Sessions", "These are", "Waiting for them"],
     losses.map((each) => [
       h("b", {}, each.node),
+      each.text,
       each.is_known ? count(each.connected) : "–",
       count(each.sessions),
-      each.is_known ? bytes(each.queued_bytes) : "–",
       badge(each.sessions ? (FATES[each.fate] ?? "off") : "off", each.sessions ? each.fate : "none"),
-      each.text,
+      each.is_known ? bytes(each.queued_bytes) : "–",
     ]),
-    { numeric: [1, 2, 3] },
+    { numeric: [2, 3, 5] },
   );
 }
 

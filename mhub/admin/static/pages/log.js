@@ -23,6 +23,8 @@ export async function mount(root, { signal }) {
     mayRead ? await logOf(signal) : null,
     events ? card("Events", events.element) : null,
   );
+  const lines = root.querySelector(".lines");
+  if (lines) lines.scrollTop = lines.scrollHeight; // Before it was in the page it had no height.
   if (events) {
     const look = () => live.now && events.isAt(live.now.last_event);
     live.addEventListener("tick", look, { signal });

@@ -19,7 +19,6 @@ import { eventList } from "../app/events.js";
  * @property {(value: number | null) => string} format
  * @property {(now: Live) => string} [more]
  * @property {boolean} [isBad] it is bad if it is not 0
- * @property {boolean} [ofCluster] there is nothing to show without one
  */
 
 /** @param {number | null} value */
@@ -41,8 +40,6 @@ const TILES = [
   { name: "Memory", series: "memory_bytes", format: bytes },
   { name: "Event loop late", series: "lateness_s", format: delay, more: () => "at most, in a second" },
   { name: "Store commit", series: "store_commit_s", format: delay, more: (now) => `${bytes(now.values["store_pending_bytes"])} wait` },
-  { name: "To other nodes", series: "cluster_messages_out", format: rate, more: (now) => `${count(now.values["cluster_queued_messages"])} wait`, ofCluster: true },
-  { name: "From other nodes", series: "cluster_messages_in", format: rate, ofCluster: true },
 ];
 
 /** @param {HTMLElement} root @param {PageContext} context */
@@ -125,7 +122,6 @@ function makeTile(tile) {
       setText(value, tile.format(found));
       if (tile.more) setText(more, tile.more(now));
       element.classList.toggle("bad", tile.isBad === true && (found ?? 0) > 0);
-      element.hidden = tile.ofCluster === true && !now.node;
     },
     curve() {
       spark.values = live.last(tile.series, 720);
@@ -202,6 +198,8 @@ function clusterFacts(now) {
     facts([
       ["This node", name],
       ["Other nodes", `${count(now.values["cluster_up"])} of ${now.links.length} linked`],
+      ["Messages to them", rate(now.values["cluster_messages_out"] ?? null)],
+      ["Messages from them", rate(now.values["cluster_messages_in"] ?? null)],
       ["Waiting for them", `${count(now.values["cluster_queued_messages"])}, ${bytes(now.values["cluster_queued_bytes"])}`],
     ]),
     plainTable(
@@ -222,12 +220,11 @@ function clusterFacts(now) {
 function listenerTable(now) {
   return plainTable(
     "Listeners",
-    ["Name", "Address", "Connections"],
+    ["Listener", "Connections"],
     now.listeners.map((each) => [
-      each.name,
-      each.address,
+      [h("div", {}, each.name), h("div", { class: "hint" }, each.address)],
       each.max_connections ? `${count(each.connections)} of ${count(each.max_connections)}` : count(each.connections),
     ]),
-    { numeric: [2], empty: "No listener is open." },
+    { numeric: [1], empty: "No listener is open." },
   );
 }

@@ -27,7 +27,7 @@ export async function mount(root, { query, signal }) {
       { title: "Note", class: "col-mid", only: "wide", cell: (one) => one.note },
       {
         title: "",
-        class: "col-small",
+        class: "col-action",
         cell: (one) => (mayChange && one.place.startsWith("rule") ? button("Remove…", { class: "small", "aria-label": `Remove the rule ${one.id}`, onclick: () => void change("Remove the rule?", { add: [], remove: [one.id] }) }) : ""),
       },
     ],
