@@ -23,6 +23,8 @@ def summary(settings: Settings) -> str:
         lines.append(f"  {_access(settings.access)}")
     if settings.cluster is not None:
         lines.append(f"  {_cluster(settings.cluster)}")
+    if settings.admin is not None and settings.admin.enabled:
+        lines.append(f"  admin API and dashboard on {settings.admin.address}")
     if settings.control.required:
         lines.append(f"  control socket {settings.control.path}")
     return "\n".join(lines)

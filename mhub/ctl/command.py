@@ -6,7 +6,6 @@ is wrong.
 
 import json
 import os
-import shutil
 import sys
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter, _SubParsersAction
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -138,7 +137,8 @@ def run(
 
 def safe_text(text: str) -> str:
     """A text of ours or of the broker's: what it quotes may act on a terminal."""
-    return "".join(each if each.isprintable() else safe(each) for each in text)
+    # A reload that is refused has a line for each mistake.
+    return "".join(each if each.isprintable() or each == "\n" else safe(each) for each in text)
 
 
 def show(args: Namespace, found: object, text: Callable[[], Sequence[str]]) -> None:
@@ -172,6 +172,8 @@ def rows(
 def width() -> int:
     """What lines are cut to: nothing is, in a file or a pipe."""
     if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        import shutil  # which imports all that reads archives
+
         return shutil.get_terminal_size().columns
     return 1 << 20
 

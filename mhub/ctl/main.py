@@ -5,17 +5,15 @@ Each module is imported when its command runs, so that the others cost nothing.
 
 import sys
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
-from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
-from typing import Final
+from typing import Final, NamedTuple
 
 OK: Final = 0
 USAGE: Final = 2
 
 
-@dataclass(frozen=True)
-class Command:
+class Command(NamedTuple):
     summary: str
     module: str  # of this package
     function: str = "main"

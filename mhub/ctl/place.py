@@ -11,8 +11,7 @@ are visible to all users of a machine.
 import os
 import sys
 from argparse import ArgumentParser, Namespace
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from mhub.control.contract import ControlError
 
@@ -23,8 +22,7 @@ CA: Final = "MHUB_CA"
 LOOPBACK: Final = ("localhost", "127.", "::1")
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where to ask; either a socket, or host and port."""
 
     socket: str = ""
