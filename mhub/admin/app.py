@@ -4,7 +4,8 @@
 
 The same endpoints are offered twice: at the admin listener, and at the control socket, where
 whoever can connect may do everything.  An operation goes on when its caller goes; only a stream
-ends then.
+ends then.  It ends as well when its reader would not be let in any more: the Gate is asked again
+every CHECK_S seconds.
 """
 
 import inspect
@@ -17,6 +18,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 from klein import Klein
 from twisted.internet.defer import CancelledError, Deferred
+from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
 from werkzeug.exceptions import HTTPException
 
@@ -54,9 +56,11 @@ HEADERS: Final = {
 
 MOST_PARAMETERS: Final = 100
 
-STREAM_CHECK_S: Final = 2.0
-"""How often it is asked, while a stream has something to say, whether its reader still may read
-it: a session may have ended meanwhile, a token been revoked, a rule been changed."""
+CHECK_S: Final = 2.0
+"""How often it is asked whether the reader of a stream may still have it."""
+
+SHARE: Final = 4
+"""One user has at most the fourth part of `admin.max_streams`."""
 
 
 class AdminApp:
@@ -71,6 +75,7 @@ class AdminApp:
         self.operations = operations
         self.mqtt: Gateway | None = None  # MQTT over HTTP
         self.streams = 0
+        self._streams_of: dict[str, int] = {}  # by user
         self.requests: dict[int, int] = {}  # answers by status
         self._reactor = reactor
         self._log = logger("admin")
@@ -173,6 +178,12 @@ class AdminApp:
         self, endpoint: Endpoint, call: Call, arguments: dict[str, Any], answer: "Answer"
     ) -> None:
         result = endpoint.function(call, **arguments)
+        if isinstance(result, AsyncGenerator) and call.request.method == b"HEAD":
+            await result.aclose()
+            head = answer.begin(endpoint.stream)
+            if head is not None:
+                head.finish()
+            return
         if isinstance(result, AsyncGenerator):
             await self._stream(endpoint, call, result, answer)
             return
@@ -192,34 +203,56 @@ class AdminApp:
     async def _stream(
         self, endpoint: Endpoint, call: Call, pieces: AsyncGenerator[bytes, None], answer: "Answer"
     ) -> None:
-        if self.streams >= self.gate.settings.max_streams and endpoint.stream == EVENTS:
-            raise LimitReached("there are too many streams already (admin.max_streams)")
+        user = call.caller.principal.user
+        if endpoint.stream == EVENTS:
+            self._check_streams(user)
         self.streams += 1
+        self._streams_of[user] = self._streams_of.get(user, 0) + 1
         # A change goes on without its caller, and what it has to say is little.
         answer.ends_with_client = not endpoint.writes
+        checks = LoopingCall(self._check_again, endpoint, call, answer)
+        checks.clock = self._reactor
         try:
             async with aclosing(pieces):
                 # What is refused is refused before the first piece, and so has a status.
                 first = await anext(pieces, None)
                 answer.headers.update(call.headers)
                 stream = answer.begin(endpoint.stream)
+                if not call.checks_itself and not endpoint.writes:
+                    checks.start(CHECK_S, now=False)
                 if first:
                     await _write(stream, first, endpoint)
-                check_at = self._reactor.seconds() + STREAM_CHECK_S
                 async for piece in pieces:
-                    if self._reactor.seconds() >= check_at and not (
-                        endpoint.writes or call.ends_itself
-                    ):
-                        if not self.gate.goes_on(answer.request, call.caller, endpoint):
-                            if stream is not None:
-                                stream.cut()  # it is not over: whoever comes back is told why
-                            return
-                        check_at = self._reactor.seconds() + STREAM_CHECK_S
                     await _write(stream, piece, endpoint)
                 if stream is not None:
                     stream.finish()
         finally:
+            if checks.running:
+                checks.stop()
             self.streams -= 1
+            self._streams_of[user] -= 1
+            if not self._streams_of[user]:
+                del self._streams_of[user]
+
+    def _check_streams(self, user: str) -> None:
+        """Raises LimitReached."""
+        most = self.gate.settings.max_streams
+        if self.streams >= most:
+            raise LimitReached("there are too many streams already (admin.max_streams)")
+        if user and self._streams_of.get(user, 0) >= max(1, most // SHARE):
+            raise LimitReached("this user has too many streams already (admin.max_streams)")
+
+    def _check_again(self, endpoint: Endpoint, call: Call, answer: "Answer") -> Deferred[None]:
+        async def check() -> None:
+            try:
+                if await call.is_still_known():
+                    self.gate.check(call.caller, endpoint, call.reason)
+                    return
+            except OperationError:
+                pass
+            answer.cut()
+
+        return Deferred.fromCoroutine(check())
 
     def _other_method(self, answer: "Answer", method: str, methods: dict[str, Endpoint]) -> None:
         known = _allowed(methods)
@@ -291,7 +324,7 @@ class Answer:
 
     def fail(self, status: int, text: str) -> None:
         if self._stream is not None:
-            self._stream.cut()  # whoever reads it must not take it for the whole
+            self.cut()
             return
         if status == 401:
             # Not "Basic": a browser would ask for a password in a window of its own.
@@ -299,6 +332,11 @@ class Answer:
         if status in (429, 503):
             self.headers.setdefault("Retry-After", "1")
         self.send(status, PROBLEM, encoded(status, text))
+
+    def cut(self) -> None:
+        """End a stream; whoever reads it must not take it for the whole."""
+        if self._stream is not None:
+            self._stream.cut()
 
     def _head(self, status: int, media_type: str) -> None:
         self._note(status)

@@ -40,7 +40,7 @@ from typing import (
 import msgspec
 
 from mhub.config.problems import nearest
-from mhub.operations.contract import BadArgument
+from mhub.operations.contract import BadArgument, OperationError
 
 if TYPE_CHECKING:
     from mhub.admin.caller import Caller
@@ -124,16 +124,18 @@ class Call:
         self.last_event_id = ""  # of a stream that goes on
         self.headers: dict[str, str] = {}  # of the answer, besides those that all have
         self.mqtt: Gateway | None = None  # MQTT over HTTP
-        self.ends_itself = False  # set by a stream that sees to it that its caller is still known
+        self.checks_itself = False  # set by a stream that asks is_still_known() from time to time
 
     async def is_still_known(self) -> bool:
-        """Whether the caller of a stream would still be let in as the same one."""
-        from mhub.admin.logins import NotLoggedIn
+        """Whether the caller of a stream would still be let in as the same one.
 
+        To ask does not make a session last any longer.
+        """
         caller = self.caller
+        is_local = caller.kind == "local"
         try:
-            now = await self.gate.caller_of(self.request, caller.address, caller.kind == "local")
-        except NotLoggedIn:
+            now = await self.gate.caller_of(self.request, caller.address, is_local, renews=False)
+        except OperationError:
             return False
         return now.kind == caller.kind and now.principal.user == caller.principal.user
 

@@ -97,10 +97,21 @@ class Gate:
 
     # Identity
 
-    async def caller_of(self, request: Any, address: str, is_local: bool) -> Caller:
-        """Raises NotLoggedIn for credentials that are wrong."""
+    async def caller_of(
+        self, request: Any, address: str, is_local: bool, renews: bool = True
+    ) -> Caller:
+        """Raises NotLoggedIn for credentials that are wrong, and for who is banned.
+
+        `renews`: the request makes a session last longer.
+        """
         if is_local:
             return local(peer_name(request.transport))
+        caller = await self._caller_of(request, address, renews)
+        if caller.is_known and self.logins.is_banned(caller.principal):
+            raise NotLoggedIn("this user, or this address, is banned")
+        return caller
+
+    async def _caller_of(self, request: Any, address: str, renews: bool) -> Caller:
         scheme, _, rest = (request.getHeader("authorization") or "").strip().partition(" ")
         if scheme:
             if scheme.lower() == "bearer":
@@ -110,11 +121,14 @@ class Gate:
                 return Caller(BASIC, await self.logins.basic(user, password, address), address)
             known = "Bearer or Basic" if self.settings.basic else "Bearer"
             raise NotLoggedIn(f"Authorization: {scheme[:20]!r} is not known here, but {known}")
-        session = self.session_of(request)
+        session = self.session_of(request, renews)
         return self.caller_with(session, address) if session is not None else nobody(address)
 
     def caller_with(self, session: Session, address: str) -> Caller:
-        return Caller(SESSION, session.principal, address)
+        """At the address of this request, which need not be that of the login."""
+        principal = session.principal.copy()
+        principal.address = address
+        return Caller(SESSION, principal, address)
 
     def set_cookie(self, name: str) -> str:
         """The header that gives a session to a browser; "" takes it away."""
@@ -122,9 +136,9 @@ class Gate:
         ends = "" if name else "; Max-Age=0"
         return f"{self.cookie}={name}; Path=/; HttpOnly; SameSite=Strict{secure}{ends}"
 
-    def session_of(self, request: Any) -> Session | None:
+    def session_of(self, request: Any, renews: bool = True) -> Session | None:
         name = self.session_name(request)
-        return self.logins.find(name) if name else None
+        return self.logins.find(name, renews) if name else None
 
     def session_name(self, request: Any) -> str:
         value = request.getCookie(self.cookie.encode())
@@ -190,18 +204,6 @@ class Gate:
             )
         if self.settings.require_reason and endpoint.changes and not reason:
             raise BadArgument("say why, with the parameter `reason` (admin.require_reason)")
-
-    def goes_on(self, request: Any, caller: Caller, endpoint: Endpoint) -> bool:
-        """Whether whoever reads a stream may still read it: that lasts longer than a request."""
-        if endpoint.public and getattr(self.settings, endpoint.public, endpoint.public) == "open":
-            return True
-        if caller.kind == SESSION and not self.logins.goes_on(self.session_name(request)):
-            return False
-        if caller.kind == TOKEN:
-            text = (request.getHeader("authorization") or "").strip().partition(" ")[2]
-            if self._find_token(text.strip()) is None:
-                return False
-        return self._is_permitted(caller, endpoint)
 
     def _is_permitted(self, caller: Caller, endpoint: Endpoint) -> bool:
         if not endpoint.resource:

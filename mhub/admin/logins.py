@@ -155,27 +155,22 @@ class Logins:
         self._log.info("{user} has logged in from {address}", user=repr(user), address=address)
         return name, session
 
-    def find(self, name: str) -> Session | None:
-        """The session of an id, if it is one that goes on."""
+    def find(self, name: str, renews: bool = True) -> Session | None:
+        """The session of an id, if it is one that goes on; `renews`: something is asked for."""
         key = _digest(name)
-        session = self._sessions.pop(key, None)
+        session = self._sessions.get(key)
+        if session is None:
+            return None
         now = self._clock()
-        if session is None or self._is_over(session, now):
+        is_over = self._is_over(session, now)
+        if is_over or not self._is_valid(session.principal, session.mark):
+            del self._sessions[key]
             return None
-        if not self._is_valid(session.principal, session.mark):
-            return None
-        session.used_at = now
-        self._sessions[key] = session
+        if renews:
+            session.used_at = now
+            del self._sessions[key]
+            self._sessions[key] = session
         return session
-
-    def goes_on(self, name: str) -> bool:
-        """Whether a session goes on; to ask does not prolong it, as find() does."""
-        session = self._sessions.get(_digest(name))
-        return (
-            session is not None
-            and not self._is_over(session, self._clock())
-            and self._is_valid(session.principal, session.mark)
-        )
 
     def logout(self, name: str) -> None:
         self._sessions.pop(_digest(name), None)
@@ -230,11 +225,14 @@ class Logins:
 
     # Users that change meanwhile
 
+    def is_banned(self, principal: Principal) -> bool:
+        guard = self._hub.admission.guard
+        return guard is not None and guard.banned(principal)
+
     def _is_valid(self, principal: Principal, mark: str) -> bool:
         if principal.expires_at and principal.expires_at <= self._time_of_day():
             return False
-        guard = self._hub.admission.guard
-        if guard is not None and guard.banned(principal):
+        if self.is_banned(principal):
             return False
         return self._mark(principal.user) == mark
 

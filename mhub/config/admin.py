@@ -67,7 +67,8 @@ class AdminSettings:
     max_streams: int = setting(
         Integer(1, 10_000),
         100,
-        "How many of them may be streams of events: dashboards, traces, subscriptions.",
+        "How many of them may be streams of events: dashboards, traces, subscriptions. Of one user:"
+        " a quarter.",
     )
     max_requests_per_s: float = setting(
         Number(0, 1_000_000),

@@ -21,6 +21,8 @@ from mhub.operations.steering import (
 LEVELS: Final = ("debug", "info", "warn", "error", "critical")
 LONGEST_TEXT: Final = 1 << 20
 """Characters of a configuration that is checked."""
+MOST_DOTS: Final = 200
+"""In a line of it: what a key of many parts costs to read grows with their square."""
 LONGEST_S: Final = 86400.0
 MOST_LINES: Final = 500
 
@@ -62,6 +64,8 @@ class SteeringOperations:
         """What is wrong with a text, and what it would change; files that it names are not read."""
         if len(text) > LONGEST_TEXT:
             raise BadArgument(f"text: expected at most {LONGEST_TEXT} characters")
+        if any(line.count(".") > MOST_DOTS for line in text.split("\n")):
+            raise BadArgument(f"text: a line has more than {MOST_DOTS} dots")
         return await self._steering().check_configuration(text)
 
     def log_level(self) -> LogLevels:

@@ -51,6 +51,7 @@ class Stream:
     def cut(self) -> None:
         """End it so that the client sees that something is missing."""
         if not self.is_gone:
+            self.is_gone = True
             self._request.channel.timeoutConnection()
 
     def _on_end(self, reason: object) -> None:

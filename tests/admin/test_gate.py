@@ -103,6 +103,36 @@ class LoginTests(GateCase):
         self.do(self.access.bans.add("user", "root"))
         self.assertEqual(self.read(), 401)
 
+    def test_banned_address(self) -> None:
+        """Wherever the login was: what counts is where a request comes from."""
+        made = self.do(self.access.tokens.add("t", ["read"], ["admin"]))
+        token = {"Authorization": f"Bearer {made.token}"}
+        self.log_in()
+        self.host = "198.51.100.9"
+        for headers in ({}, token):
+            reply = self.ask("GET", "/admin/v1/session", headers=headers)
+            self.assertEqual(reply.status, 200, reply)
+        self.do(self.access.bans.add("address", "198.51.100.0/24"))
+        for headers in ({}, token):
+            self.assertEqual(self.ask("GET", "/admin/v1/session", headers=headers).status, 401)
+        self.host = "192.0.2.7"
+        for headers in ({}, token):
+            reply = self.ask("GET", "/admin/v1/session", headers=headers)
+            self.assertEqual(reply.status, 200, reply)
+
+    def test_banned_token(self) -> None:
+        made = self.do(self.access.tokens.add("t", ["read"], ["admin"]))
+        self.do(self.access.bans.add("user", "token:t"))
+        headers = {"Authorization": f"Bearer {made.token}"}
+        self.assertEqual(self.ask("GET", "/admin/v1/session", headers=headers).status, 401)
+
+    def test_who_has_changed_a_password(self) -> None:
+        self.log_in()
+        body = {"current": "right password", "new": "another one"}
+        self.assertEqual(self.ask("PUT", "/admin/v1/session/password", body).status, 200)
+        found = self.operations.events(0, ("admin",)).events[-1]
+        self.assertEqual((found.by, found.cause), ("root", "users.passwd"))
+
     def test_another_password_ends_the_sessions(self) -> None:
         self.log_in()
         self.clock.advance(1)

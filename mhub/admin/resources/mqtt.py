@@ -244,13 +244,10 @@ async def mqtt_subscribe(
     its user.
     """
 
-    async def is_logged_in() -> bool:
-        return await call.is_still_known()
-
-    call.ends_itself = True  # with an event that says why
     stream = await _gateway(call).open_stream(
-        _principal(call), filter, qos, client_id, expiry_s, call.last_event_id, is_logged_in
+        _principal(call), filter, qos, client_id, expiry_s, call.last_event_id, call.is_still_known
     )
+    call.checks_itself = True  # and says to its reader why it ends
     try:
         while data := await stream.read():
             yield data

@@ -6,8 +6,9 @@ from typing import Annotated
 from mhub.admin.caller import SESSION, may
 from mhub.admin.endpoint import Body, Call, endpoint
 from mhub.admin.logins import NotLoggedIn, Session
+from mhub.admin.resources.parts import asked_by
 from mhub.core.principal import Principal
-from mhub.operations.contract import Forbidden, NotThere
+from mhub.operations.contract import BadArgument, Forbidden, NotThere
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ async def change_password(
         raise Forbidden(str(error)) from None
     access = call.operations.access
     assert access is not None
-    await access.users.passwd(caller.principal.user, new)
+    await access.users.passwd(caller.principal.user, new, **asked_by(call))
     name = call.gate.session_name(call.request)
     call.gate.logins.end_others(caller.principal.user, name)
     return _whoami(call, call.gate.session_of(call.request))
@@ -85,7 +86,7 @@ def _roles(call: Call, principal: Principal) -> tuple[str, ...]:
     if access is not None and principal.user:
         try:
             found.update(access.users.show(principal.user).all_roles)
-        except NotThere:
+        except (BadArgument, NotThere):
             pass  # a token, or a user whom another authenticator knows
     return tuple(sorted(found))
 
