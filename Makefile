@@ -11,7 +11,7 @@ SOURCES := setup.py pyproject.toml README.md $(shell find mhub twisted -name '*.
 
 export PYTHON
 
-.PHONY: bench-auth bench-cluster bench-move help run cluster test test-needs bench crash simulate explore chaos roam policy-proof api-fuzz lint format wheel clean-ext clean
+.PHONY: bench-admin bench-auth bench-cluster bench-move help run cluster test test-needs bench crash simulate explore chaos roam policy-proof api-fuzz lint format wheel clean-ext clean
 
 help:
 	@echo "make run        a broker on 127.0.0.1: MQTT on port 1883, WebSocket on 8083"
@@ -21,6 +21,7 @@ help:
 	@echo "make bench-cluster  what two nodes cost, against one"
 	@echo "make bench-move what it costs a client to go to another node"
 	@echo "make bench-auth what others notice of guessed passwords, and of a user database that hangs or dies"
+	@echo "make bench-admin  what MQTT clients notice of an administrator who looks at everything"
 	@echo "make crash      kill this broker under load, 50 times on each store, and look what is lost"
 	@echo "make simulate   2,000 histories of a simulated cluster in which links, nodes and clients fail"
 	@echo "make explore    every order of events in small clusters, a quarter of an hour for each of them"
@@ -61,6 +62,9 @@ bench-auth: $(VENV)/.compiled
 	@.ci/need redis postgresql
 	@$(BIN)/python tests/bench/auth_bench.py --backend postgresql
 	@$(BIN)/python tests/bench/auth_bench.py --backend redis
+
+bench-admin: $(VENV)/.compiled
+	@$(BIN)/python tests/bench/admin_bench.py
 
 bench-move: $(VENV)/.compiled
 	@$(BIN)/python tests/bench/move_bench.py

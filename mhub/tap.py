@@ -22,7 +22,6 @@ from twisted.application.internet import TimerService
 from twisted.application.service import MultiService
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.error import ReactorNotRunning
-from twisted.internet.task import deferLater
 from twisted.internet.threads import deferToThreadPool
 from twisted.logger import ILogObserver, globalLogPublisher
 from twisted.python.failure import Failure
@@ -67,6 +66,7 @@ from mhub.operations.contract import (
 from mhub.operations.monitor import TICK_S
 from mhub.operations.operations import Operations
 from mhub.operations.questions import respond
+from mhub.operations.slices import Pauses
 from mhub.operations.traces import Traces
 from mhub.presence.service import PresenceService
 from mhub.process import descriptors, threads
@@ -153,11 +153,12 @@ class Broker(MultiService):
             self.settle,
             only_registry(settings.auth),
         )
+        self._pause = Pauses(reactor, self.net.turn)
         self.operations = Operations(
             self.hub,
             self,
             time.monotonic,
-            lambda: deferLater(reactor, 0.0),
+            self._pause,
             Access(
                 self.hub.registry,
                 self.access,
@@ -166,7 +167,7 @@ class Broker(MultiService):
                 time.time,
                 self.settle,
                 self.hub.events,
-                lambda: deferLater(reactor, 0.0),
+                self._pause,
             ),
         )
         self._push: Push | None = None

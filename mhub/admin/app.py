@@ -15,7 +15,6 @@ from contextlib import aclosing
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-import msgspec
 from klein import Klein
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
@@ -25,6 +24,7 @@ from werkzeug.exceptions import HTTPException
 from mhub.admin.audit import told
 from mhub.admin.endpoint import CSV, EVENTS, LONGEST_REASON, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
+from mhub.admin.json_text import json_of
 from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.openapi import document
 from mhub.admin.problem import CONTENT_TYPE as PROBLEM
@@ -198,7 +198,8 @@ class AdminApp:
         elif result is None:
             answer.send(call.status or 204, "", b"")
         else:
-            answer.send(call.status or 200, JSON, msgspec.json.encode(result, enc_hook=vars))
+            pause = self.operations.slices()
+            answer.send(call.status or 200, JSON, await json_of(result, pause))
 
     async def _stream(
         self, endpoint: Endpoint, call: Call, pieces: AsyncGenerator[bytes, None], answer: "Answer"

@@ -240,6 +240,11 @@ class NetService(Service):
         if self._hub.is_unfinished():
             self._turns.go_on_soon()
 
+    def turn(self) -> None:
+        """Serve the sockets that have something.  Only for who is called by the reactor itself."""
+        if self.is_open and not self.loop.epoll.closed and self.loop.turn():
+            self._turns.go_on_soon()
+
     def _tick(self) -> None:
         self.loop.measure()
         self.loop.tick()

@@ -67,16 +67,19 @@ class Source:
         self.failed = False
         self._fetch = fetch
         self._items_of = items_of
-        self._key_of = key_of
+        self.key_of = key_of
         self._cursor = cursor
         self._items: deque[Any] = deque()
         self._waiting: Asking | None = None
-        self._has_more = True
+        self.has_more = True
 
-    def begin(self, limit: int) -> None:
-        """Ask for the next page, if the last one is used up and there is one."""
-        if not self._items and self._has_more:
-            self._waiting = self._fetch(self._cursor, min(limit, PORTION))
+    def begin(self, limit: int, is_alone: bool = False) -> None:
+        """Ask for the next page, if the last one is used up and there is one.
+
+        `is_alone`: all of it will be taken, so that it may be as long as is wanted.
+        """
+        if not self._items and self.has_more:
+            self._waiting = self._fetch(self._cursor, limit if is_alone else min(limit, PORTION))
 
     async def wait(self) -> None:
         """Until it is there."""
@@ -89,11 +92,11 @@ class Source:
             if self._is_here:
                 raise  # what is asked for makes no sense
             self.failed = True
-            self._has_more = False
+            self.has_more = False
             return
         self._items.extend(self._items_of(self.page))
         self._cursor = self.page.next
-        self._has_more = bool(self._cursor)
+        self.has_more = bool(self._cursor)
 
     def close(self) -> None:
         """Nobody waits for it any more."""
@@ -104,10 +107,15 @@ class Source:
         return bool(self._items)
 
     def key(self) -> Key:
-        return self._key_of(self._items[0])
+        return self.key_of(self._items[0])
 
     def take(self) -> Any:
         return self._items.popleft()
+
+    def take_all(self) -> list[Any]:
+        found = list(self._items)
+        self._items.clear()
+        return found
 
     def left(self) -> int:
         """Items that were not taken, as far as it is known."""
@@ -133,6 +141,8 @@ async def merge(sources: list[Source], order: Order, limit: int, slices: Slices)
 
 async def _merge(sources: list[Source], order: Order, limit: int, slices: Slices) -> Merged:
     merged = Merged()
+    if len(sources) == 1:
+        return await _take_all(sources[0], limit)
     while True:
         missing = max(limit - len(merged.items), 1)
         for source in sources:
@@ -151,3 +161,16 @@ async def _merge(sources: list[Source], order: Order, limit: int, slices: Slices
         merged.last = key
         if len(merged.items) % LOOK == 0:
             await slices.pause_if_due()
+
+
+async def _take_all(source: Source, limit: int) -> Merged:
+    """The page of the only node: there is nothing to merge it with."""
+    merged = Merged()
+    while len(merged.items) < limit and source.has_more:
+        source.begin(limit - len(merged.items), is_alone=True)
+        await source.wait()
+        merged.items += source.take_all()
+    if merged.items:
+        merged.last = source.key_of(merged.items[-1])
+    merged.has_more = source.has_more
+    return merged

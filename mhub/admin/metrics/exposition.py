@@ -18,8 +18,8 @@ TEXT: Final = "text/plain; version=0.0.4"
 OPEN_METRICS: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 END: Final = b"# EOF\n"
 
-PORTION: Final = 50
-"""Samples that are written between two looks at the clock: some 0.5 ms."""
+PORTION: Final = 10
+"""Samples that are written between two looks at the clock: some 0.1 ms."""
 
 
 class _Part:
