@@ -153,6 +153,24 @@ class Users:
         # Made meanwhile by somebody else: then this one is refused.
         return await self._table.put(key, user, 0)
 
+    async def seed(
+        self, name: str, password: str, values: Mapping[str, object], version: int
+    ) -> bool:
+        """A user as something that is as old as `version`: whatever else is known of it, here or at
+        another node, counts more.  False: there is, or was, such a user."""
+        key = USER + name
+        user = replace(
+            self._new_user(key, name, User(), values),
+            created_at=round(self._table.time_of_day(), 3),
+        )
+        if password:
+            user = await self._with_password(user, password, 0)
+        registry = self._table.registry
+        if registry.get(key) is not None:
+            return False
+        registry.take([(key, version, write(user))])
+        return registry.get(key) is not None
+
     @announced("users.import", "hashes")
     async def bring(
         self, hashes: Mapping[str, str], note: str = "", by: str = "", reason: str = ""

@@ -6,7 +6,9 @@ broker in the foreground, and is kept nowhere but as a hash.  Where there is no 
 made without one: `mhub ctl user passwd admin` gives it one.
 
 In a cluster the registry is the same everywhere, so one node makes it: the first by name of those
-that are there.
+that are there.  A node that cannot reach the others may make one that the cluster has already.  So
+it is made as something that is older than any change: when the nodes find each other, the user that
+was there before stays as it was.
 """
 
 import secrets
@@ -21,6 +23,9 @@ from mhub.operations.contract import OperationError
 NAME: Final = "admin"
 ROLE: Final = "admin"
 MARK: Final = "setting/first-admin"
+
+MOST_VERSION: Final = 1 << 20
+"""Versions are times, and so much higher than these; two nodes do not choose the same one."""
 
 ALPHABET: Final = "abcdefghijkmnpqrstuvwxyzABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 """Without those that look like others."""
@@ -46,18 +51,20 @@ async def make(hub: Hub, access: Access, address: str, show: Callable[[str], Non
     """`show` writes to the console; None: there is none."""
     log = logger("admin")
     password = make_password() if show is not None else ""
+    values = {"roles": [ROLE], "note": "made at the first start"}
+    version = 1 + secrets.randbelow(MOST_VERSION)
     try:
-        await access.users.add(
-            NAME,
-            password,
-            values={"roles": [ROLE], "note": "made at the first start"},
-            by="mhub",
-            reason="first start",
-        )
+        if not await access.users.seed(NAME, password, values, version):
+            # The nodes of a cluster have agreed that what is so old and not there was deleted.
+            await access.users.add(NAME, password, values=values, by="mhub", reason="first start")
+            version = 0
     except OperationError as error:
         log.warn("the first user could not be made: {error}", error=error)
         return
-    hub.registry.change({MARK: "{}"}, hub.now, {})
+    if version:
+        hub.registry.take([(MARK, version, "{}")])
+    else:
+        hub.registry.change({MARK: "{}"}, hub.now, {})
     hub.flush()
     if show is None:
         log.info(
