@@ -175,11 +175,11 @@ class Endpoint:
 
     def arguments(self, query: Mapping[str, list[str]], body: bytes) -> dict[str, Any]:
         """What the function is called with.  Raises BadArgument."""
-        found = _read(self.query, _joined(self.query, query), "query parameter", False)
+        found = _read(self.query, _joined(self.query, query), "query parameter")
         if self.raw is not None:
             found[self.raw[0]] = body
         elif self.body is not None:
-            found.update(_read(self.body, _object(body), "field", True))
+            found.update(_read(self.body, _object(body), "field"))
         elif body.strip() not in (b"", b"{}"):
             raise BadArgument("this request has no body")
         return found
@@ -308,14 +308,19 @@ def _limited(kind: Any, note: Query, default: object) -> Any:
 # What a request brings
 
 
-def _object(body: bytes) -> dict[str, Any]:
+def _object(body: bytes) -> dict[str, msgspec.Raw]:
+    """The fields as they are written: what is not asked for is never made into objects, of which
+    anybody could send many."""
     try:
-        found = msgspec.json.decode(body or b"{}")
+        found: dict[str, msgspec.Raw] = _FIELDS.decode(body or b"{}")
+    except msgspec.ValidationError:
+        raise BadArgument("the body has to be a JSON object") from None
     except (msgspec.DecodeError, RecursionError, ValueError) as error:
         raise BadArgument(f"the body is not JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise BadArgument("the body has to be a JSON object")
     return found
+
+
+_FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def _joined(struct: "type[msgspec.Struct]", given: Mapping[str, list[str]]) -> dict[str, Any]:
@@ -343,13 +348,12 @@ def _plain(kind: Any) -> Any:
     return found
 
 
-def _read(
-    struct: "type[msgspec.Struct]", given: dict[str, Any], what: str, strict: bool
-) -> dict[str, Any]:
+def _read(struct: "type[msgspec.Struct]", given: Mapping[str, Any], what: str) -> dict[str, Any]:
+    """A field of a body is JSON, a parameter of a query text."""
     fields = {field.name: field for field in msgspec.structs.fields(struct)}
     for name in given:
         if name not in fields:
-            near = nearest(name, fields)
+            near = nearest(name[:100], fields)
             known = ", ".join(fields) or "none"
             hint = f"did you mean {near!r}?" if near else f"there are: {known}"
             raise BadArgument(f"unknown {what} {name[:40]!r}; {hint}")
@@ -362,10 +366,16 @@ def _read(
                 field.default if field.default is not msgspec.NODEFAULT else field.default_factory()
             )
             continue
+        value = given[name]
         try:
-            found[name] = msgspec.convert(given[name], field.type, strict=strict)
+            if isinstance(value, msgspec.Raw):
+                found[name] = msgspec.json.decode(value, type=field.type)
+            else:
+                found[name] = msgspec.convert(value, field.type, strict=False)
         except msgspec.ValidationError as error:
             raise BadArgument(f"{name}: {_text(field.type, error)}") from None
+        except (msgspec.DecodeError, RecursionError, ValueError) as error:
+            raise BadArgument(f"the body is not JSON: {error}") from None
     return found
 
 

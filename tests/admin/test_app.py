@@ -196,8 +196,8 @@ class ArgumentTests(AppCase):
             (b'{"values": {"x": "1"}}', "values: expected int, got str"),
             (b'{"values": {}, "nope": 1}', "unknown field 'nope'; did you mean 'note'?"),
             (b"{}", "the field 'values' is missing"),
-            (b'{"values": {"x": ' + b"1" * 5000 + b"}}", "the body is not JSON"),
-            (b"[" * 100_000, "the body is not JSON"),
+            (b'{"values": {"x": ' + b"1" * 5000 + b"}}", "values: integer value out of range"),
+            (b"[" * 100_000, "the body has to be a JSON object"),
             (b'{"a":' * 30_000, "the body is not JSON"),
         ):
             reply = self.ask(
