@@ -16,6 +16,12 @@ def who(user: str, *roles: str) -> Principal:
     return principal
 
 
+def facts(event: object) -> dict[str, object]:
+    """All that an event says; a compiled one has no `__dict__`."""
+    names = [name for name in dir(event) if not name.startswith("_")]
+    return {name: getattr(event, name) for name in names}
+
+
 class TokenCase(AccessCase):
     def setUp(self) -> None:
         super().setUp()
@@ -54,7 +60,7 @@ class SecretTests(TokenCase):
         entry = self.registry.get(f"token/{made.id}")
         self.assertNotIn(secret, entry.value)
         self.assertNotIn(secret, repr(self.access.tokens.page()))
-        self.assertNotIn(secret, repr([vars(event) for event in self.told.events]))
+        self.assertNotIn(secret, repr([facts(event) for event in self.told.events]))
         self.assertEqual(
             self.told.last(),
             ("root", "tokens.add", 'name "ci", scopes read', "a build server", "done"),
@@ -218,7 +224,7 @@ class AnnounceTests(TokenCase):
         self.assertEqual(
             self.told.last(), ("root", "users.delete", 'name "nobody"', "why", "refused")
         )
-        told = repr([vars(event) for event in self.told.events])
+        told = repr([facts(event) for event in self.told.events])
         self.assertNotIn("pa55word", told)
         self.assertNotIn("0ther", told)
 
