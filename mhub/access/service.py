@@ -395,7 +395,7 @@ class PolicyFile:
         self._mark: Mark = (0, 0, 0)
 
     def mark_read(self, other: "PolicyFile") -> None:
-        """Its file was read in vain: it is not read again before it changes."""
+        """Its file has a mistake: it is not read again before it changes."""
         self._mark = other._mark
 
     def has_changed(self) -> bool:
