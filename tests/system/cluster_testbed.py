@@ -106,6 +106,7 @@ class Testbed:
         )
         load.drain()
         load.settle(seldom(lambda: not self._missing()))
+        load.be_heard()
 
     def _missing(self) -> bool:
         """Whether anything has to come yet."""
