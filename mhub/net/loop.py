@@ -378,37 +378,35 @@ class Loop:
         """The connections that came by a listener."""
         return [link for link in self.links.values() if link.acceptor is acceptor]
 
+    def watch(self, fd: int) -> None:
+        """A descriptor, the reactor's epoll, for the time in which serve() waits."""
+        self.epoll.register(fd, IN)
+
     def serve(
         self,
-        other_fd: int,
         patience: Callable[[], float | None],
         others: Callable[[], bool] | None = None,
     ) -> None:
-        """Turn after turn, until other_fd is readable or there is no more patience.
+        """Turn after turn, until what is watched is readable or there is no more patience.
 
         patience() says in how many seconds somebody else's timer is due; None: there is none.
-        others(), if there is one, does what makes other_fd readable; False: that was all.
+        others(), if there is one, does what makes it readable; False: that was all.
         """
         hub = self.hub
         self.summoned = False
-        self.epoll.register(other_fd, IN)
-        try:
-            while True:
-                wait = patience()
-                due = wait is not None and wait <= 0.0
-                if hub.is_unfinished():
-                    wait = 0.0
-                events: list[tuple[int, int]] = self.epoll.poll(wait, EVENTS_PER_TURN)
-                self._handle(events)
-                if self.summoned:
-                    self.summoned = False
-                    if others is None or others() or self.epoll.closed:
-                        return
-                if due or (not events and not hub.is_unfinished()):
+        while True:
+            wait = patience()
+            due = wait is not None and wait <= 0.0
+            if hub.is_unfinished():
+                wait = 0.0
+            events: list[tuple[int, int]] = self.epoll.poll(wait, EVENTS_PER_TURN)
+            self._handle(events)
+            if self.summoned:
+                self.summoned = False
+                if others is None or others() or self.epoll.closed:
                     return
-        finally:
-            if not self.epoll.closed:
-                self.epoll.unregister(other_fd)
+            if due or (not events and not hub.is_unfinished()):
+                return
 
     def turn(self) -> bool:
         """Handle what is ready now, without waiting; whether there is more to do at once."""

@@ -1,5 +1,6 @@
 """The reactor and the loop that serves its sockets: neither waits while the other has work."""
 
+import os
 import select
 from collections.abc import Callable
 
@@ -14,7 +15,6 @@ class Reactor:
     def __init__(self) -> None:
         self._poller = select.epoll()
         self.threadCallQueue: list[Callable[[], None]] = []
-        self.readers = 0
         self.woken = 0
         self.later: Callable[[], None] | None = None
 
@@ -28,10 +28,10 @@ class Reactor:
         return 7.0
 
     def addReader(self, reader: Turns) -> None:
-        self.readers += 1
+        self._poller.register(reader.fileno(), select.EPOLLIN)
 
     def removeReader(self, reader: Turns) -> None:
-        self.readers -= 1
+        self._poller.unregister(reader.fileno())
 
 
 class Hub:
@@ -50,7 +50,10 @@ class Loop:
         self.epoll = select.epoll()
         self.waits: list[float | None] = []
 
-    def serve(self, other_fd: int, patience: Callable[[], float | None], others: object) -> None:
+    def watch(self, fd: int) -> None:
+        self.epoll.register(fd, select.EPOLLIN)
+
+    def serve(self, patience: Callable[[], float | None], others: object) -> None:
         self.waits.append(patience())
 
 
@@ -61,6 +64,7 @@ class Patience(SynchronousTestCase):
         self.addCleanup(self.reactor._poller.close)
         self.addCleanup(self.loop.epoll.close)
         self.turns = Turns(self.loop, self.reactor)  # type: ignore[arg-type]
+        self.reactor.addReader(self.turns)
 
     def test_until_a_timer_is_due(self) -> None:
         self.turns.doRead()
@@ -102,8 +106,45 @@ class Patience(SynchronousTestCase):
         self.turns.doRead()
         self.assertIsNone(self.reactor.later)
 
-    def test_the_two_epolls_do_not_watch_each_other(self) -> None:
+    def test_the_reactor_has_nothing_to_do_but_to_hand_over(self) -> None:
+        """It has a reader that is always ready, and not while the loop serves its sockets."""
+        self.assertEqual(self.ready(self.reactor._poller), [self.turns.fileno()])
         found = []
-        self.loop.serve = lambda *args: found.append(self.reactor.readers)  # type: ignore
+        self.loop.serve = lambda *args: found.append(  # type: ignore[method-assign]
+            self.ready(self.reactor._poller)
+        )
         self.turns.doRead()
-        self.assertEqual((found, self.reactor.readers), ([-1], 0))
+        self.assertEqual(found, [[]])
+        self.assertEqual(self.ready(self.reactor._poller), [self.turns.fileno()])
+
+    def test_the_loop_sees_what_the_reactor_has_to_do(self) -> None:
+        reader, writer = os.pipe()
+        self.addCleanup(os.close, reader)
+        self.addCleanup(os.close, writer)
+        self.reactor._poller.register(reader, select.EPOLLIN)
+        found = []
+        self.loop.serve = lambda *args: found.append(  # type: ignore[method-assign]
+            self.ready(self.loop.epoll)
+        )
+        self.turns.doRead()
+        os.write(writer, b"!")
+        self.turns.doRead()
+        self.assertEqual(found, [[], [self.reactor._poller.fileno()]])
+
+    def test_close(self) -> None:
+        fd = self.turns.fileno()
+        self.turns.close()
+        self.assertEqual(self.ready(self.reactor._poller), [])
+        self.assertRaises(OSError, os.fstat, fd)
+
+    @staticmethod
+    def ready(epoll: select.epoll) -> list[int]:
+        return [fd for fd, _ in epoll.poll(0)]
+
+
+class WithoutEpoll(SynchronousTestCase):
+    def test_the_reactor_watches_the_loop(self) -> None:
+        loop = Loop()
+        self.addCleanup(loop.epoll.close)
+        turns = Turns(loop, object())  # type: ignore[arg-type]
+        self.assertEqual(turns.fileno(), loop.epoll.fileno())
