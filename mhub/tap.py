@@ -153,7 +153,7 @@ class Broker(MultiService):
             self.settle,
             only_registry(settings.auth),
         )
-        self._pause = Pauses(reactor, self.net.turn)
+        self._pause = Pauses(reactor, self.net.turn, time.monotonic)
         self.operations = Operations(
             self.hub,
             self,

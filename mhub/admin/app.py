@@ -24,7 +24,7 @@ from werkzeug.exceptions import HTTPException
 from mhub.admin.audit import told
 from mhub.admin.endpoint import CSV, EVENTS, LONGEST_REASON, MOST_BODY, Call, Endpoint
 from mhub.admin.gate import Gate
-from mhub.admin.json_text import json_of
+from mhub.admin.json_text import Pause, json_of
 from mhub.admin.mqtt.gateway import Gateway
 from mhub.admin.openapi import document
 from mhub.admin.problem import CONTENT_TYPE as PROBLEM
@@ -145,6 +145,9 @@ class AdminApp:
         address = address_of(request)
         if not is_local:
             self.gate.pass_rate(address)
+        # To read a request and to find its endpoint has taken a while already.
+        await self.operations.pause()
+        pause = self.operations.slices()
         method = request.method.decode("ascii", "replace")
         methods = self._paths[path]
         origin = request.getHeader("origin")
@@ -159,6 +162,7 @@ class AdminApp:
         caller = await self.gate.caller_of(request, address, is_local)
         query = _query(request)
         reason = _reason(query.pop("reason", [])) if endpoint.changes else ""
+        await pause()
         if not is_local:
             self.gate.check_origin(request, method, caller)
         self.gate.check(caller, endpoint, reason)
@@ -172,10 +176,15 @@ class AdminApp:
         call.media_type = _check_type(endpoint, request, body)
         arguments = endpoint.arguments(query, body)
         with told(self.operations.hub_events, endpoint, call, arguments):
-            await self._do(endpoint, call, arguments, answer)
+            await self._do(endpoint, call, arguments, answer, pause)
 
     async def _do(
-        self, endpoint: Endpoint, call: Call, arguments: dict[str, Any], answer: "Answer"
+        self,
+        endpoint: Endpoint,
+        call: Call,
+        arguments: dict[str, Any],
+        answer: "Answer",
+        pause: Pause,
     ) -> None:
         result = endpoint.function(call, **arguments)
         if isinstance(result, AsyncGenerator) and call.request.method == b"HEAD":
@@ -198,8 +207,10 @@ class AdminApp:
         elif result is None:
             answer.send(call.status or 204, "", b"")
         else:
-            pause = self.operations.slices()
-            answer.send(call.status or 200, JSON, await json_of(result, pause))
+            await pause()
+            text = await json_of(result, pause)
+            await pause()
+            answer.send(call.status or 200, JSON, text)
 
     async def _stream(
         self, endpoint: Endpoint, call: Call, pieces: AsyncGenerator[bytes, None], answer: "Answer"

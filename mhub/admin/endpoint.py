@@ -24,6 +24,7 @@ to do about it.
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from types import ModuleType, NoneType
 from typing import (
     TYPE_CHECKING,
@@ -325,11 +326,7 @@ _FIELDS: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 def _joined(struct: "type[msgspec.Struct]", given: Mapping[str, list[str]]) -> dict[str, Any]:
     """Each parameter once, but for those that are lists."""
-    lists = {
-        field.name
-        for field in msgspec.structs.fields(struct)
-        if isinstance(_plain(field.type), msgspec.inspect.ListType)
-    }
+    lists = _lists(struct)
     found: dict[str, Any] = {}
     for name, values in given.items():
         if name in lists:
@@ -341,6 +338,21 @@ def _joined(struct: "type[msgspec.Struct]", given: Mapping[str, list[str]]) -> d
     return found
 
 
+@cache
+def _fields(struct: "type[msgspec.Struct]") -> dict[str, msgspec.structs.FieldInfo]:
+    """Those of an endpoint: to find them takes longer than most answers."""
+    return {field.name: field for field in msgspec.structs.fields(struct)}
+
+
+@cache
+def _lists(struct: "type[msgspec.Struct]") -> frozenset[str]:
+    return frozenset(
+        name
+        for name, field in _fields(struct).items()
+        if isinstance(_plain(field.type), msgspec.inspect.ListType)
+    )
+
+
 def _plain(kind: Any) -> Any:
     found = msgspec.inspect.type_info(kind)
     while isinstance(found, msgspec.inspect.Metadata):
@@ -350,7 +362,7 @@ def _plain(kind: Any) -> Any:
 
 def _read(struct: "type[msgspec.Struct]", given: Mapping[str, Any], what: str) -> dict[str, Any]:
     """A field of a body is JSON, a parameter of a query text."""
-    fields = {field.name: field for field in msgspec.structs.fields(struct)}
+    fields = _fields(struct)
     for name in given:
         if name not in fields:
             near = nearest(name[:100], fields)

@@ -1,7 +1,10 @@
-"""What operations take and give: frozen results, errors, and the broker as they need it.
+"""What operations take and give: results, errors, and the broker as they need it.
 
 Times of day are seconds of the Unix epoch, durations are seconds, sizes are bytes.  None says that
 there is nothing to tell, as of the address of a client that is not connected.
+
+What lists consist of is not frozen: an object of 20 fields takes 1.3 us to make instead of 5, and
+there are 1,000 on a page.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -166,7 +169,7 @@ class Status:
     access: AccessStatus | None = None  # None: there are no rules
 
 
-@dataclass(frozen=True)
+@dataclass
 class ClientSummary:
     client_id: str
     user: str  # proved
@@ -209,7 +212,7 @@ class SubscriptionSummary:
     retain_as_published: bool
 
 
-@dataclass(frozen=True)
+@dataclass
 class SubscriptionEntry:
     """One of all subscriptions."""
 
@@ -260,7 +263,7 @@ class GroupPage:
     missing: tuple[str, ...] = ()  # nodes that are not in it: they did not answer in time
 
 
-@dataclass(frozen=True)
+@dataclass
 class RouteTarget:
     """A client that subscribes to a topic, by whatever filters."""
 
@@ -299,7 +302,7 @@ class Unsubscribed:
     node: str = ""  # that has the session; "": this one
 
 
-@dataclass(frozen=True)
+@dataclass
 class TopicSummary:
     """What was published to a topic by clients of this node."""
 
@@ -343,7 +346,7 @@ class TopicLevels:
     missing: tuple[str, ...] = ()  # nodes that are not in it: they did not answer in time
 
 
-@dataclass(frozen=True)
+@dataclass
 class RetainedSummary:
     topic: str
     qos: int

@@ -28,8 +28,8 @@ STEP_S: Final = 5
 SPANS: Final = {"1h": (STEP_S, 720), "1d": (60, 1440), "7d": (600, 1008)}
 """Seconds of a period, and how many of them are kept."""
 
-PORTION: Final = 200
-"""Values that are made ready between two looks at the clock: some 0.1 ms."""
+PORTION: Final = 100
+"""Values that are made ready between two looks at the clock: some 0.05 ms."""
 
 
 @dataclass(frozen=True)

@@ -214,6 +214,10 @@ class Operations(SteeringOperations):
         """All of this moment, for those who show them in a form of their own."""
         return self.monitor.numbers()
 
+    def pause(self) -> Awaitable[object]:
+        """Comes back when everything else has had its turn."""
+        return self._pause()
+
     def slices(self, slice_s: float = SLICE_S) -> Callable[[], Awaitable[None]]:
         """For long work of a caller: what it calls between two pieces."""
         return Slices(self._clock, self._pause, slice_s).pause_if_due

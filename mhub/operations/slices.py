@@ -13,7 +13,7 @@ SLICE_S: Final = 0.001
 """On top comes the piece of work that is at hand when it is over: for pages of 100 items up to 0.8
 ms, for pages of 1,000, whose first ones are sorted at a stretch, some 3 ms."""
 
-LOOK_S: Final = 0.0001
+LOOK_S: Final = 0.00005
 """A look at the sockets takes some 3 us if none of them has anything."""
 
 T = TypeVar("T")
@@ -22,36 +22,56 @@ T = TypeVar("T")
 class Pauses:
     """Gives awaitables that come back when everything else has had its turn.
 
-    turn() serves MQTT sockets, and may be called between two pieces of the work that has come back
-    from such a pause, until it waits for something else: so long it is known to be called by the
-    reactor itself, and not by something that the core does in the midst of a turn of its own.
-    `stretch` is a number for that time, 0 outside of it.
+    Work that has come back from such a pause may look() between two pieces, until it waits for
+    something else: so long it is known to be called by the reactor itself, and not by something
+    that the core does in the midst of a turn of its own.  `stretch` is a number for that time, 0
+    outside of it and while the sockets are served.
     """
 
-    def __init__(self, reactor: Any, turn: Callable[[], None]) -> None:
-        self.turn = turn
+    def __init__(self, reactor: Any, turn: Callable[[], None], clock: Callable[[], float]) -> None:
+        """turn() serves MQTT sockets."""
         self.stretch = 0
+        self.began_at = 0.0  # the stretch
+        self.looked_at = 0.0  # last in it
         self._reactor = reactor
+        self._turn = turn
+        self._clock = clock
         self._stretches = 0
 
     def __call__(self) -> Deferred[None]:
-        waiting: Deferred[None] = Deferred(lambda _: call.cancel())
+        waiting: Deferred[None] = Deferred(lambda _: call.active() and call.cancel())
         call = self._reactor.callLater(0.0, self._go_on, waiting)
         return waiting
 
     def _go_on(self, waiting: Deferred[None]) -> None:
+        # The reactor may have come here without a look at the sockets.
+        self._turn()
+        if waiting.called:  # it was cancelled in that turn
+            return
         self._stretches += 1
         self.stretch = self._stretches
+        self.began_at = self.looked_at = self._clock()
         try:
             waiting.callback(None)
         finally:
             self.stretch = 0
+            # So that the last piece does not add up with what the reactor does next.
+            self._turn()
+
+    def look(self) -> None:
+        stretch, self.stretch = self.stretch, 0
+        try:
+            self._turn()
+        finally:
+            self.stretch = stretch
+            self.looked_at = self._clock()
 
 
 class Slices:
     """Asked now and then by the work, between two pieces of it.
 
-    `pause()` gives an awaitable that comes back when everything else has had its turn.
+    `pause()` gives an awaitable that comes back when everything else has had its turn.  All of a
+    stretch is one slice, also if it is work of several parts with `Slices` of their own.
     """
 
     def __init__(
@@ -65,13 +85,18 @@ class Slices:
         self._pause = pause
         self._pauses = pause if isinstance(pause, Pauses) else None
         self._slice_s = slice_s
-        self._stretch = 0  # that of the last pause
+        self._stretch = 0  # in which the work goes on
         self._begin()
 
     def _begin(self) -> None:
         now = self._clock()
-        self._until = now + self._slice_s
-        self._look_at = self._until if self._pauses is None else now + LOOK_S
+        pauses = self._pauses
+        if pauses is None:
+            self._due_at = self._until = now + self._slice_s
+            return
+        self._stretch = pauses.stretch
+        self._due_at = now + LOOK_S
+        self._until = (pauses.began_at if self._stretch else now) + self._slice_s
 
     async def through(self, steps: Generator[None, None, T]) -> T:
         """What a generator comes to that yields between two pieces of its work."""
@@ -85,14 +110,10 @@ class Slices:
 
     async def pause_if_due(self) -> None:
         now = self._clock()
-        if now < self._look_at:
-            return
         pauses = self._pauses
-        if pauses is not None and now < self._until and self._stretch == pauses.stretch != 0:
-            pauses.turn()
-            self._look_at = self._clock() + LOOK_S
-            return
-        await self._pause()
-        if pauses is not None:
-            self._stretch = pauses.stretch
-        self._begin()
+        if pauses is not None and self._stretch == pauses.stretch != 0 and now < self._until:
+            if now >= pauses.looked_at + LOOK_S:
+                pauses.look()
+        elif now >= self._due_at:
+            await self._pause()
+            self._begin()

@@ -13,8 +13,10 @@ which times each message from the moment at which it was due.  In turn it is mea
 Rounds are interleaved and begin with either in turn.  A figure is the median of its rounds, a ratio
 the median of the ratios within a round.  The bar for the p99 of each load is 1.2.
 
-Who polls is a process of its own.  With `--realtime` broker and loads come before all others on the
-machine, it included, and the broker has a core of its own: for a machine that others use.
+Who polls is a process of its own, which takes what the loads leave of their cores; the broker has a
+core of its own, where there are two.  So what is measured is the broker, and not how much work it is
+to read its answers.  With `--realtime` broker and loads come before all others on the machine: for
+one that others use.
 
 It is a script and not a module of the tests, so that the source tree does not hide the compiled
 build that is installed beside this Python.
@@ -176,7 +178,7 @@ class Poller:
 
 def poll(port: int, cookie: str) -> None:
     """Until standard input ends; then say how often and how long it took."""
-    os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     poller = Poller(port, cookie)
     threading.Thread(target=poller.watch, daemon=True).start()
     over = threading.Event()
@@ -320,10 +322,10 @@ def main() -> int:
     print(f"{build.describe()}, {os.cpu_count()} cores, {given.clients} clients", flush=True)
     with tempfile.TemporaryDirectory(prefix="mhub-bench-") as scratch:
         cores = sorted(os.sched_getaffinity(0))
-        if given.realtime and len(cores) > 1:
+        if len(cores) > 1:
             os.sched_setaffinity(0, cores[:1])
         broker = Broker(Path(scratch))
-        if given.realtime and len(cores) > 1:
+        if len(cores) > 1:
             os.sched_setaffinity(0, cores[1:])
         try:
             clients = crowd(broker.port, given.clients)

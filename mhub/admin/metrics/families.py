@@ -18,12 +18,14 @@ from mhub.operations.process_numbers import start_time
 
 STARTED: Final = start_time()
 
+BUILD: Final = build.kind()
+
 
 def families(numbers: Numbers, with_version: bool) -> Iterator[Family]:
     """All of them, each name once."""
     if with_version:
         yield _one("mhub_build", "info", "the version that runs, and how it was built").of(
-            1, "_info", version=__version__, build=build.kind()
+            1, "_info", version=__version__, build=BUILD
         )
     yield from _core(numbers, OF_BROKER)
     if numbers.node:
