@@ -13,10 +13,10 @@ which times each message from the moment at which it was due.  In turn it is mea
 Rounds are interleaved and begin with either in turn.  A figure is the median of its rounds, a ratio
 the median of the ratios within a round.  The bar for the p99 of each load is 1.2.
 
-Who polls is a process of its own, which takes what the loads leave of their cores; the broker has a
-core of its own, where there are two.  So what is measured is the broker, and not how much work it is
-to read its answers.  With `--realtime` broker and loads come before all others on the machine: for
-one that others use.
+Who polls is a process of its own, which takes what the loads leave of their cores; the broker has
+a core of its own, where there are two.  So what is measured is the broker, and not how much work it
+is to read its answers.  With `--realtime` broker and loads come before all others on the machine:
+for one that others use.
 
 It is a script and not a module of the tests, so that the source tree does not hide the compiled
 build that is installed beside this Python.
