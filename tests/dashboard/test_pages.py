@@ -148,6 +148,34 @@ class PageTests(DashboardCase):
         self.assertEqual(late.receive().topic, "plant/hall0/temperature")
         self.assertTrue(late.messages.empty())
 
+    def test_what_is_drawn_again_keeps_focus_and_selection(self) -> None:
+        """Pages that refresh themselves can be used with the keyboard, and copied from."""
+        self.keep_publishing()
+        page = self.login(self.window_)
+        events = page.get_by_role("region", name="Recent events")
+        link = events.get_by_role("link", name="hall-2", exact=True).first
+        link.focus()
+        self.client("newcomer")
+        expect(events).to_contain_text("newcomer")
+        expect(link).to_be_focused()
+        self.show(page, "client?id=hall-1")
+        count = page.locator("dt:has-text('Since it has connected') + dd")
+        before = count.inner_text()
+        page.locator("dt:has-text('Address') + dd").evaluate(
+            "each => getSelection().selectAllChildren(each)"
+        )
+        address = page.evaluate("String(getSelection())")
+        self.assertIn("127.0.0.1:", address)
+        expect(count).not_to_have_text(before)
+        self.assertEqual(page.evaluate("String(getSelection())"), address)
+        self.show(page, "topics")
+        busiest = page.locator(".scroll-x[aria-label='Busiest topics']")
+        busiest.focus()
+        row = busiest.locator("tr", has_text="plant/hall1/power")
+        before = row.inner_text()
+        expect(row).not_to_have_text(before)
+        expect(busiest).to_be_focused()
+
     def test_subscriptions(self) -> None:
         page = self.login(self.window_, "#/subscriptions")
         rows = page.locator("mh-table tbody tr:not(.space)")

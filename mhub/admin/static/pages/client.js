@@ -1,7 +1,7 @@
 // One client: what it is, has and does, and what can be done about it.
 
 import { ApiError, call, get, isAbort, said } from "../app/api.js";
-import { badge, button, card, facts, field, fill, h, plainTable } from "../app/dom.js";
+import { badge, button, card, facts, field, fill, h, plainTable, renew } from "../app/dom.js";
 import { ask, askAndCall } from "../app/dialog.js";
 import { bytes, byteRate, count, duration, rate, when } from "../app/format.js";
 import { go, link } from "../app/router.js";
@@ -43,7 +43,7 @@ export async function mount(root, { query, signal }) {
     try {
       const detail = await get("/client", { client_id: id }, signal);
       drawHead(head, id, detail);
-      fill(about, aboutOf(detail));
+      renew(about, aboutOf(detail));
       const text = JSON.stringify([detail.subscriptions, detail.denials]);
       if (text !== shown) {
         shown = text;

@@ -2,7 +2,7 @@
 
 import { Chart, Spark } from "../app/chart.js";
 import { get, isAbort, said } from "../app/api.js";
-import { badge, card, facts, fill, h, plainTable, select, setText } from "../app/dom.js";
+import { badge, card, facts, fill, h, plainTable, renew, select, setText } from "../app/dom.js";
 import { byteRate, bytes, count, delay, duration, rate, short } from "../app/format.js";
 import { live } from "../app/live.js";
 import { link } from "../app/router.js";
@@ -90,10 +90,10 @@ export function mount(root, { signal }) {
     const now = live.now;
     if (!now) return;
     tiles.forEach((tile) => tile.update(now));
-    replaceIfOther(broker, brokerFacts(now));
-    replaceIfOther(store, storeFacts(now));
-    replaceIfOther(cluster, clusterFacts(now));
-    replaceIfOther(listeners, listenerTable(now));
+    renew(broker, brokerFacts(now));
+    renew(store, storeFacts(now));
+    renew(cluster, clusterFacts(now));
+    renew(listeners, listenerTable(now));
     events.isAt(now.last_event);
   };
   live.addEventListener("point", onPoint, { signal });
@@ -156,12 +156,6 @@ async function fromHistory(span, signal) {
   const wanted = "messages_in,messages_out,bytes_in,bytes_out";
   const found = await get("/history", { span, names: wanted }, signal);
   return { lines: lines((name) => found.series[name] ?? []), start: found.start, step: found.step_s };
-}
-
-/** @param {Element} place @param {Node} made */
-function replaceIfOther(place, made) {
-  if (place.firstChild?.isEqualNode(made)) return;
-  place.replaceChildren(made);
 }
 
 /** @param {Live} now */
