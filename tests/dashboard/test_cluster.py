@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from tests.dashboard.browser import PATIENCE_MS, picture
 from tests.dashboard.case import CONFIG, DashboardCase, admin_port, log_in
 from tests.system.case import place
+from tests.system.paho import V5, Paho
 from tests.system.process import Broker
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -71,6 +72,26 @@ class ClusterTests(DashboardCase):
         (directory / "secret").write_text("0123456789abcdef0123456789abcdef")
         (directory / "secret").chmod(0o600)
         return super().start_node(directory, config)
+
+    def test_what_is_at_another_node(self) -> None:
+        """Each row says where it is, and a trace that would see nothing says why."""
+        here = self.client("here")
+        here.subscribe("$share/workers/plant/a", 1)
+        there = Paho(self, ("127.0.0.1", self.other.port), "there", V5)
+        there.subscribe("$share/workers/plant/a", 1)
+        there.subscribe("plant/#", 1)
+        window = self.window()
+        page = self.login(window, "#/subscriptions/routes?topic=plant/a")
+        groups = page.get_by_role("region", name="Shared groups").locator("tbody tr")
+        expect(groups).to_have_count(2)
+        self.assertEqual([each[-1] for each in groups.all_inner_texts()], ["a", "b"])
+        self.show(page, "client?id=there")
+        trace = page.locator(".card", has=page.get_by_role("heading", name="Trace"))
+        expect(trace).to_contain_text("The client is at node b")
+        self.show(page, "client?id=here")
+        expect(page.locator(".badge.ok").first).to_have_text("connected")
+        expect(trace).not_to_contain_text("The client is at node")
+        window.check(page)
 
     def test_another_node_dies_and_comes_back(self) -> None:
         client = self.client("pump")
