@@ -99,6 +99,7 @@ class PageTests(DashboardCase):
         # The curve comes from the broker's history: it has a line as soon as there are two values.
         page.locator("[data-series=messages_in] path.line[d*=L]").wait_for(state="attached")
         page.locator("mh-chart path.line-1[d*=L]").first.wait_for(state="attached")
+        self.assertEqual(len([url for url in self.window_.requests if "/history" in url]), 1)
         page.locator(".events td", has_text="hall-3").first.wait_for()
         expect(page.locator("table", has_text="ws://127.0.0.1").first).to_be_visible()
         self.done(page, "overview")

@@ -3,6 +3,7 @@
 import { address } from "./api.js";
 import { button, h, select, setText } from "./dom.js";
 import { asText, bytes, clock, fromBase64, visible } from "./format.js";
+import { live } from "./live.js";
 
 const MOST = 500;
 const KINDS = ["packet", "message", "connected", "refused", "disconnected"];
@@ -29,7 +30,7 @@ export function traceView(query, signal) {
     seen = 0;
     source = new EventSource(address("/trace", { ...query, seconds: seconds.value, payload_bytes: 200 }));
     setText(toggle, "Stop");
-    setText(status, "Waiting for packets.");
+    setText(status, live.now?.node ? `Waiting for packets at node ${live.now.node}.` : "Waiting for packets.");
     for (const kind of KINDS) {
       source.addEventListener(kind, (event) => {
         const packet = JSON.parse(event.data);

@@ -73,8 +73,9 @@ export function mount(root, { signal }) {
   );
 
   const drawCharts = async () => {
+    if (span.value === "1h" && !live.series.size) return; // It is on its way with the numbers, and a point tells.
     try {
-      const source = span.value === "1h" && live.series.size ? fromLive() : await fromHistory(span.value, signal);
+      const source = span.value === "1h" ? fromLive() : await fromHistory(span.value, signal);
       if (signal.aborted) return;
       messages.show(source.lines("messages_in", "messages_out"), source.start, source.step);
       traffic.show(source.lines("bytes_in", "bytes_out"), source.start, source.step);
@@ -103,7 +104,6 @@ export function mount(root, { signal }) {
   signal.addEventListener("abort", () => clearInterval(timer));
   onPoint();
   onTick();
-  void drawCharts();
 }
 
 /** @param {Tile} tile */
