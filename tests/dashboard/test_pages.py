@@ -188,6 +188,22 @@ class PageTests(DashboardCase):
         expect(row).not_to_have_text(before)
         expect(busiest).to_be_focused()
 
+    def test_a_page_that_goes_before_its_answers_come(self) -> None:
+        """That is no error; an answer that nobody has waited for, and that fails, is shown."""
+        page = self.login(self.window_, "#/log")
+        page.route("**/log/level", lambda route: None)  # without an end
+        page.get_by_role("button", name="Level for a client…").click()
+        with page.expect_request("**/log/level"):
+            page.keyboard.press("Escape")
+        self.show(page, "access/tokens")
+        page.wait_for_timeout(100)
+        self.window_.check(page)
+        page.route("**/tokens?*", lambda route: route.fulfill(status=500, body="{}"))
+        page.get_by_role("button", name="Make a token…").click()
+        page.keyboard.press("Escape")
+        expect(page.locator(".toast.bad")).to_contain_text("Status 500")
+        self.window_.check(page)
+
     def test_subscriptions(self) -> None:
         page = self.login(self.window_, "#/subscriptions")
         rows = page.locator("mh-table tbody tr:not(.space)")
@@ -206,6 +222,7 @@ class PageTests(DashboardCase):
 
     def test_console(self) -> None:
         self.user("operator", "admin")
+        self.rules("p, user:operator, *, subscribe, forbidden/#, any, deny")
         page = self.login(self.window_, "#/console")
         page.get_by_label("User", exact=True).fill("operator")
         page.get_by_label("Password", exact=True).fill("wrong")
@@ -214,6 +231,10 @@ class PageTests(DashboardCase):
         page.get_by_label("Password", exact=True).fill(PASSWORD)
         page.get_by_role("button", name="Connect", exact=True).click()
         expect(page.locator("form + [role=status]")).to_contain_text("connected as console-")
+        page.get_by_label("Topic filter").fill("forbidden/#")
+        page.get_by_role("button", name="Subscribe", exact=True).click()
+        problem = page.locator("section", has_text="Topic filter").get_by_role("alert")
+        expect(problem).to_have_text("The subscription was refused: not authorized (0x87)")
         page.get_by_label("Topic filter").fill("plant/console/#")
         page.get_by_role("button", name="Subscribe").click()
         expect(page.locator(".changes")).to_contain_text("plant/console/#")
@@ -293,7 +314,12 @@ class PageTests(DashboardCase):
             picture(page, f"phone-{path.partition('?')[0].replace('/', '-')}")
             self.assertLessEqual(wide, PHONE[0], path)
             page.wait_for_function(TAB_IN_SIGHT)
-        page.get_by_role("button", name="Menu").click()
+        menu = page.get_by_role("button", name="Menu")
+        menu.press("Enter")
+        page.locator("#nav a").first.press("Escape")
+        expect(menu).to_be_focused()
+        expect(page.locator("#nav a", has_text="Cluster")).to_be_hidden()
+        menu.click()
         expect(page.locator("#nav a", has_text="Cluster")).to_be_visible()
         picture(page, "phone-menu")
         phone.check(page)
