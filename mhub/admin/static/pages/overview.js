@@ -24,18 +24,21 @@ import { eventList } from "../app/events.js";
 /** @param {number | null} value */
 const percent = (value) => (value === null ? "–" : `${short(Math.round(value * 1000) / 10)} %`);
 
+/** A count since the start, which has little room. @param {number | undefined} value */
+const total = (value) => ((value ?? 0) < 1e6 ? count(value) : short(value));
+
 /** @type {Tile[]} */
 const TILES = [
-  { name: "Messages in", series: "messages_in", format: rate, more: (now) => `${count(now.totals["messages_in"])} since start` },
-  { name: "Messages out", series: "messages_out", format: rate, more: (now) => `${count(now.totals["messages_out"])} since start` },
+  { name: "Messages in", series: "messages_in", format: rate, more: (now) => `${total(now.totals["messages_in"])} since start` },
+  { name: "Messages out", series: "messages_out", format: rate, more: (now) => `${total(now.totals["messages_out"])} since start` },
   { name: "Clients", series: "clients", format: count, more: (now) => `${count(now.values["sessions"])} sessions` },
   { name: "Connections", series: "connections", format: count, more: (now) => `${rate(now.values["connects"])} new` },
   { name: "Subscriptions", series: "subscriptions", format: count },
   { name: "Queued", series: "queued_messages", format: short, more: (now) => bytes(now.values["queued_bytes"]) },
   { name: "Retained", series: "retained", format: count, more: (now) => bytes(now.values["retained_bytes"]) },
-  { name: "Dropped", series: "dropped", format: rate, more: (now) => `${count(now.totals["dropped"])} since start`, isBad: true },
-  { name: "Denied", series: "denied", format: rate, more: (now) => `${count(now.totals["publish_denied"])} publishes` },
-  { name: "Refused", series: "refused", format: rate, more: (now) => `${count(now.totals["refused"])} connections` },
+  { name: "Dropped", series: "dropped", format: rate, more: (now) => `${total(now.totals["dropped"])} since start`, isBad: true },
+  { name: "Denied", series: "denied", format: rate, more: (now) => `${total(now.totals["publish_denied"])} publishes` },
+  { name: "Refused", series: "refused", format: rate, more: (now) => `${total(now.totals["refused"])} connections` },
   { name: "CPU", series: "cpu", format: percent, more: () => "of one core" },
   { name: "Memory", series: "memory_bytes", format: bytes },
   { name: "Event loop late", series: "lateness_s", format: delay, more: () => "at most, in a second" },
