@@ -196,11 +196,12 @@ class Everywhere:
             Order(False, True),
         )
         pages = [source.page for source in sources if source.page is not None]
+        others = {name for page in pages for name in page.nodes} - {self._nodes.here}
         return RoutePage(
             topic,
             tuple(merged.items),
             tuple(group for page in pages for group in page.groups),
-            tuple(sorted({name for page in pages for name in page.nodes})),
+            tuple(sorted(others)),
             _next(merged, "client_id"),
             _missing(sources),
         )

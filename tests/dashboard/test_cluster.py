@@ -8,6 +8,7 @@ from playwright.sync_api import expect
 from tests.dashboard.browser import PATIENCE_MS, picture
 from tests.dashboard.case import CONFIG, DashboardCase, admin_port, log_in
 from tests.system.case import place
+from tests.system.paho import V5, Paho
 from tests.system.process import Broker
 
 expect.set_options(timeout=PATIENCE_MS)
@@ -72,6 +73,26 @@ class ClusterTests(DashboardCase):
         (directory / "secret").chmod(0o600)
         return super().start_node(directory, config)
 
+    def test_what_is_at_another_node(self) -> None:
+        """Each row says where it is, and a trace that would see nothing says why."""
+        here = self.client("here")
+        here.subscribe("$share/workers/plant/a", 1)
+        there = Paho(self, ("127.0.0.1", self.other.port), "there", V5)
+        there.subscribe("$share/workers/plant/a", 1)
+        there.subscribe("plant/#", 1)
+        window = self.window()
+        page = self.login(window, "#/subscriptions/routes?topic=plant/a")
+        groups = page.get_by_role("region", name="Shared groups").locator("tbody tr")
+        expect(groups).to_have_count(2)
+        self.assertEqual([each[-1] for each in groups.all_inner_texts()], ["a", "b"])
+        self.show(page, "client?id=there")
+        trace = page.locator(".card", has=page.get_by_role("heading", name="Trace"))
+        expect(trace).to_contain_text("The client is at node b")
+        self.show(page, "client?id=here")
+        expect(page.locator(".badge.ok").first).to_have_text("connected")
+        expect(trace).not_to_contain_text("The client is at node")
+        window.check(page)
+
     def test_another_node_dies_and_comes_back(self) -> None:
         client = self.client("pump")
         client.subscribe("plant/#", 1)
@@ -86,9 +107,12 @@ class ClusterTests(DashboardCase):
         expect(losses).to_contain_text("1 client would have to connect to another node")
         expect(page.locator(".node")).to_have_text("node a")
         picture(page, "cluster")
+        region = links.get_by_role("region")
+        region.focus()
         self.other.kill()
         expect(page.locator(".banner.warn")).to_contain_text("Node b is")
         expect(members.locator(".badge.ok")).to_have_count(0)
+        expect(region).to_be_focused()
         picture(page, "cluster-node-died")
         self.show(page, "overview")
         expect(page.locator(".banner.warn")).to_contain_text("Node b is")

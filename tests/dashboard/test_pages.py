@@ -37,6 +37,16 @@ NAMELESS = """() => {
   return found;
 }"""
 
+# Cells with a badge that has no room: its end would be cut off.
+CUT = """() => [...document.querySelectorAll("td:has(> .badge)")]
+  .filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent)"""
+
+# Whether the tab of the page is in sight, where tabs have to be scrolled.
+TAB_IN_SIGHT = """() => {
+  const tab = document.querySelector(".tabs [aria-current]");
+  return !tab || tab.getBoundingClientRect().right <= innerWidth;
+}"""
+
 NOTHING = "\N{EN DASH}"
 
 
@@ -89,6 +99,7 @@ class PageTests(DashboardCase):
         # The curve comes from the broker's history: it has a line as soon as there are two values.
         page.locator("[data-series=messages_in] path.line[d*=L]").wait_for(state="attached")
         page.locator("mh-chart path.line-1[d*=L]").first.wait_for(state="attached")
+        self.assertEqual(len([url for url in self.window_.requests if "/history" in url]), 1)
         page.locator(".events td", has_text="hall-3").first.wait_for()
         expect(page.locator("table", has_text="ws://127.0.0.1").first).to_be_visible()
         self.done(page, "overview")
@@ -97,6 +108,7 @@ class PageTests(DashboardCase):
         page = self.login(self.window_, "#/clients")
         rows = page.locator("mh-table tbody tr:not(.space)")
         expect(rows).to_have_count(HALLS + 1)
+        self.assertEqual(page.evaluate(CUT), [])
         self.done(page, "clients")
         page.get_by_label("Client id").fill("hall")
         expect(rows).to_have_count(HALLS)
@@ -120,6 +132,8 @@ class PageTests(DashboardCase):
             self.halls[0].publish("plant/hall0/traced", b"look at this", 1)
             page.wait_for_timeout(50)
         expect(lines).to_contain_text("look at this")
+        # Counts that change with each packet are not announced.
+        expect(page.locator(".trace [role=status]")).to_have_text("")
         page.get_by_role("button", name="Stop").click()
         self.done(page, "client")
 
@@ -148,6 +162,50 @@ class PageTests(DashboardCase):
         self.assertEqual(late.receive().topic, "plant/hall0/temperature")
         self.assertTrue(late.messages.empty())
 
+    def test_what_is_drawn_again_keeps_focus_and_selection(self) -> None:
+        """Pages that refresh themselves can be used with the keyboard, and copied from."""
+        self.keep_publishing()
+        page = self.login(self.window_)
+        events = page.get_by_role("region", name="Recent events")
+        link = events.get_by_role("link", name="hall-2", exact=True).first
+        link.focus()
+        self.client("newcomer")
+        expect(events).to_contain_text("newcomer")
+        expect(link).to_be_focused()
+        self.show(page, "client?id=hall-1")
+        count = page.locator("dt:has-text('Since it has connected') + dd")
+        before = count.inner_text()
+        page.locator("dt:has-text('Address') + dd").evaluate(
+            "each => getSelection().selectAllChildren(each)"
+        )
+        address = page.evaluate("String(getSelection())")
+        self.assertIn("127.0.0.1:", address)
+        expect(count).not_to_have_text(before)
+        self.assertEqual(page.evaluate("String(getSelection())"), address)
+        self.show(page, "topics")
+        busiest = page.locator(".scroll-x[aria-label='Busiest topics']")
+        busiest.focus()
+        row = busiest.locator("tr", has_text="plant/hall1/power")
+        before = row.inner_text()
+        expect(row).not_to_have_text(before)
+        expect(busiest).to_be_focused()
+
+    def test_a_page_that_goes_before_its_answers_come(self) -> None:
+        """That is no error; an answer that nobody has waited for, and that fails, is shown."""
+        page = self.login(self.window_, "#/log")
+        page.route("**/log/level", lambda route: None)  # without an end
+        page.get_by_role("button", name="Level for a client…").click()
+        with page.expect_request("**/log/level"):
+            page.keyboard.press("Escape")
+        self.show(page, "access/tokens")
+        page.wait_for_timeout(100)
+        self.window_.check(page)
+        page.route("**/tokens?*", lambda route: route.fulfill(status=500, body="{}"))
+        page.get_by_role("button", name="Make a token…").click()
+        page.keyboard.press("Escape")
+        expect(page.locator(".toast.bad")).to_contain_text("Status 500")
+        self.window_.check(page)
+
     def test_subscriptions(self) -> None:
         page = self.login(self.window_, "#/subscriptions")
         rows = page.locator("mh-table tbody tr:not(.space)")
@@ -166,6 +224,7 @@ class PageTests(DashboardCase):
 
     def test_console(self) -> None:
         self.user("operator", "admin")
+        self.rules("p, user:operator, *, subscribe, forbidden/#, any, deny")
         page = self.login(self.window_, "#/console")
         page.get_by_label("User", exact=True).fill("operator")
         page.get_by_label("Password", exact=True).fill("wrong")
@@ -174,6 +233,10 @@ class PageTests(DashboardCase):
         page.get_by_label("Password", exact=True).fill(PASSWORD)
         page.get_by_role("button", name="Connect", exact=True).click()
         expect(page.locator("form + [role=status]")).to_contain_text("connected as console-")
+        page.get_by_label("Topic filter").fill("forbidden/#")
+        page.get_by_role("button", name="Subscribe", exact=True).click()
+        problem = page.locator("section", has_text="Topic filter").get_by_role("alert")
+        expect(problem).to_have_text("The subscription was refused: not authorized (0x87)")
         page.get_by_label("Topic filter").fill("plant/console/#")
         page.get_by_role("button", name="Subscribe").click()
         expect(page.locator(".changes")).to_contain_text("plant/console/#")
@@ -243,8 +306,8 @@ class PageTests(DashboardCase):
         page = self.login(phone)
         for path in (
             *("overview", "clients", "client?id=hall-0", "topics", "subscriptions", "console"),
-            *("access/users", "access/policies", "access/denials", "cluster", "configuration"),
-            *("log", "account"),
+            *("access/users", "access/policies", "access/denials", "access/tokens", "cluster"),
+            *("configuration", "log", "account"),
         ):
             self.show(page, path)
             if path == "clients":
@@ -252,7 +315,13 @@ class PageTests(DashboardCase):
             wide = page.evaluate("document.documentElement.scrollWidth")
             picture(page, f"phone-{path.partition('?')[0].replace('/', '-')}")
             self.assertLessEqual(wide, PHONE[0], path)
-        page.get_by_role("button", name="Menu").click()
+            page.wait_for_function(TAB_IN_SIGHT)
+        menu = page.get_by_role("button", name="Menu")
+        menu.press("Enter")
+        page.locator("#nav a").first.press("Escape")
+        expect(menu).to_be_focused()
+        expect(page.locator("#nav a", has_text="Cluster")).to_be_hidden()
+        menu.click()
         expect(page.locator("#nav a", has_text="Cluster")).to_be_visible()
         picture(page, "phone-menu")
         phone.check(page)

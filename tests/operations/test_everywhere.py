@@ -147,6 +147,7 @@ class ListTests(EverywhereCase):
         self.assertEqual(groups.next, "")
         routes = self.ask(everywhere.routes("t/1", limit=2))
         self.assertEqual([each.node for each in routes.targets], ["a", "b"])
+        self.assertEqual(routes.nodes, ("a", "c"))  # others than the one that was asked
         routes = self.ask(everywhere.routes("t/1", limit=2, cursor=routes.next))
         self.assertEqual([each.node for each in routes.targets], ["c"])
 

@@ -62,6 +62,40 @@ export function fill(parent, ...children) {
   append(parent, children);
 }
 
+/**
+ * The same, for what is drawn again and again: elements that differ in text and attributes alone stay, and with them
+ * the focus, what is selected, and how far a table is scrolled. What has listeners is replaced where it differs.
+ *
+ * @param {Element} parent @param {...Child} children
+ */
+export function renew(parent, ...children) {
+  const made = h("div");
+  append(made, children);
+  follow(parent, made);
+}
+
+/** @param {Element} old @param {Element} made whose children go over to it */
+function follow(old, made) {
+  const wanted = [...made.childNodes];
+  for (const [at, one] of wanted.entries()) {
+    const there = old.childNodes[at];
+    if (!there) old.appendChild(one);
+    else if (there.isEqualNode(one)) continue;
+    else if (there instanceof Text && one instanceof Text) there.data = one.data;
+    else if (there instanceof Element && one instanceof Element && mayFollow(there, one)) {
+      for (const name of there.getAttributeNames()) if (!one.hasAttribute(name)) there.removeAttribute(name);
+      for (const name of one.getAttributeNames()) there.setAttribute(name, one.getAttribute(name) ?? "");
+      follow(there, one);
+    } else there.replaceWith(one);
+  }
+  while (old.childNodes.length > wanted.length) old.lastChild?.remove();
+}
+
+/** @param {Element} there @param {Element} one */
+function mayFollow(there, one) {
+  return there.tagName === one.tagName && !there.matches("button, input, select, textarea, details");
+}
+
 /** Set the text of an element, if it is another one: what a screen reader announces is changes.
  * @param {Element} element @param {unknown} text */
 export function setText(element, text) {

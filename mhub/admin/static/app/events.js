@@ -2,7 +2,7 @@
 // there is something new.
 
 import { get, isAbort } from "./api.js";
-import { fill, h } from "./dom.js";
+import { h } from "./dom.js";
 import { clock, when } from "./format.js";
 import { link } from "./router.js";
 import { session } from "./session.js";
@@ -34,6 +34,18 @@ export function eventList(signal, query) {
   let askedAt = 0;
   let isAsking = false;
 
+  /** Those that were there keep their row, and with it the focus. @type {Map<string, HTMLTableRowElement>} */
+  let rows = new Map();
+
+  /** @param {Entry[]} entries the newest first */
+  const show = (entries) => {
+    const before = rows;
+    rows = new Map(entries.map((entry) => [JSON.stringify(entry), before.get(JSON.stringify(entry)) ?? rowOf(entry)]));
+    const wanted = rows.size ? [...rows.values()] : [h("tr", {}, h("td", { colspan: "5", class: "empty" }, "Nothing yet."))];
+    for (const row of [...body.children]) if (!wanted.includes(/** @type {any} */ (row))) row.remove();
+    wanted.forEach((row, at) => body.children[at] !== row && body.insertBefore(row, body.children[at] ?? null));
+  };
+
   /** @param {number} last the newest there is */
   const isAt = async (last) => {
     if (last === seen || isAsking || Date.now() - askedAt < KEPT_MS) return;
@@ -42,9 +54,7 @@ export function eventList(signal, query) {
     try {
       const found = await get("/events", { limit: SHOWN, ...query }, signal);
       seen = last;
-      const rows = [...found.events].reverse().map(rowOf);
-      if (!rows.length) rows.push(h("tr", {}, h("td", { colspan: "5", class: "empty" }, "Nothing yet.")));
-      fill(body, rows);
+      show([...found.events].reverse());
     } catch (error) {
       if (!isAbort(error)) seen = -1; // The next tick asks again.
     } finally {
@@ -63,7 +73,7 @@ function rowOf(entry) {
     { class: `event-${entry["kind"]}` },
     h("td", { title: when(entry["time"]) }, clock(entry["time"])),
     h("td", {}, String(entry["kind"]).replaceAll("_", " ")),
-    h("td", {}, client),
+    h("td", { class: "who-id", title: id || null }, client),
     h("td", {}, entry["user"] || (entry["claimed_user"] ? `${entry["claimed_user"]} (claimed)` : "")),
     h("td", {}, textOf(entry)),
   );

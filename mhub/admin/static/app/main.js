@@ -1,12 +1,12 @@
 // The beginning: who is it, then the page that the address names.
 
-import { ApiError, get } from "./api.js";
+import { ApiError, get, isAbort, said } from "./api.js";
 import { h } from "./dom.js";
 import { live } from "./live.js";
 import { showLogin } from "./login.js";
 import { leave, loadPlugins, show } from "./router.js";
 import { session } from "./session.js";
-import { Shell, watchSession } from "./shell.js";
+import { Shell, toast, watchSession } from "./shell.js";
 import { applyTheme } from "./theme.js";
 
 /** @type {Shell | null} */
@@ -48,6 +48,15 @@ function onPage() {
   });
 }
 
+/** What nobody waited for: an answer for a page that has gone is no matter, one that fails is said.
+ * @param {PromiseRejectionEvent} event */
+function onRejection(event) {
+  const error = event.reason;
+  if (!isAbort(error) && !(error instanceof ApiError)) return;
+  event.preventDefault();
+  if (error instanceof ApiError && error.status !== 401) toast("bad", said(error));
+}
+
 /** Who the cookie of this browser stands for. */
 async function load() {
   try {
@@ -71,6 +80,7 @@ async function begin() {
   session.addEventListener("change", onSession);
   session.addEventListener("elsewhere", () => void load());
   addEventListener("hashchange", onPage);
+  addEventListener("unhandledrejection", onRejection);
   watchSession();
   onSession();
 }

@@ -35,6 +35,8 @@ export class Shell {
   constructor(body) {
     const { signal } = this.#abort;
     this.#menu.addEventListener("click", () => this.#open(this.#menu.getAttribute("aria-expanded") !== "true"));
+    this.#nav.addEventListener("keydown", (event) => event.key === "Escape" && this.#leaveMenu());
+    this.#menu.addEventListener("keydown", (event) => event.key === "Escape" && this.#leaveMenu());
     body.replaceChildren(
       h("a", { class: "skip", href: "#main", onclick: (/** @type {Event} */ event) => this.#skip(event) }, "Skip to the page"),
       h(
@@ -95,6 +97,12 @@ export class Shell {
   #open(isOpen) {
     this.#menu.setAttribute("aria-expanded", String(isOpen));
     this.#nav.classList.toggle("open", isOpen);
+  }
+
+  #leaveMenu() {
+    if (this.#menu.getAttribute("aria-expanded") !== "true") return;
+    this.#open(false);
+    this.#menu.focus();
   }
 
   #status() {

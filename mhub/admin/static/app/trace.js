@@ -3,6 +3,7 @@
 import { address } from "./api.js";
 import { button, h, select, setText } from "./dom.js";
 import { asText, bytes, clock, fromBase64, visible } from "./format.js";
+import { live } from "./live.js";
 
 const MOST = 500;
 const KINDS = ["packet", "message", "connected", "refused", "disconnected"];
@@ -11,6 +12,7 @@ const KINDS = ["packet", "message", "connected", "refused", "disconnected"];
 export function traceView(query, signal) {
   const lines = h("div", { class: "lines", role: "log", "aria-label": "Packets", "aria-live": "off", tabindex: "0", hidden: true });
   const status = h("span", { class: "soft", role: "status" });
+  const total = h("span", { class: "soft", "aria-live": "off" }); // A screen reader has to be able to say other things.
   const toggle = button("Start the trace");
   const seconds = select([["60", "for a minute"], ["600", "for 10 minutes"]], { "aria-label": "How long" });
   /** @type {EventSource | null} */
@@ -26,15 +28,17 @@ export function traceView(query, signal) {
   const start = () => {
     lines.hidden = false;
     lines.replaceChildren();
+    setText(total, "");
     seen = 0;
     source = new EventSource(address("/trace", { ...query, seconds: seconds.value, payload_bytes: 200 }));
     setText(toggle, "Stop");
-    setText(status, "Waiting for packets.");
+    setText(status, live.now?.node ? `Waiting for packets at node ${live.now.node}.` : "Waiting for packets.");
     for (const kind of KINDS) {
       source.addEventListener(kind, (event) => {
         const packet = JSON.parse(event.data);
         seen += 1 + (packet.dropped ?? 0);
-        setText(status, `${seen} so far.`);
+        setText(status, "");
+        setText(total, `${seen} so far.`);
         add(packet);
       });
     }
@@ -53,7 +57,7 @@ export function traceView(query, signal) {
   return h(
     "div",
     { class: "trace" },
-    h("div", { class: "tools" }, toggle, seconds, button("Clear", { class: "quiet", onclick: () => lines.replaceChildren() }), status),
+    h("div", { class: "tools" }, toggle, seconds, button("Clear", { class: "quiet", onclick: () => lines.replaceChildren() }), total, status),
     lines,
   );
 }

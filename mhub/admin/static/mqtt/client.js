@@ -63,7 +63,7 @@ export class MqttClient {
   async subscribe(filter, qos) {
     const { reasons, text } = await this.#ask((id) => p.subscribe(id, filter, qos));
     const code = reasons[0] ?? 0x80;
-    if (code >= 0x80) throw new Error(`${p.reasonText(code)}${text ? `: ${text}` : ""}`);
+    if (code >= 0x80) throw new Error(p.reasonText(code, text));
     return code;
   }
 
@@ -80,7 +80,7 @@ export class MqttClient {
       return "sent";
     }
     const { reason, text } = await this.#ask((id) => p.publish({ topic, payload, qos, retain, id }));
-    if (reason >= 0x80) throw new Error(`${p.reasonText(reason)}${text ? `: ${text}` : ""}`);
+    if (reason >= 0x80) throw new Error(p.reasonText(reason, text));
     return reason === 0x10 ? "acknowledged; there are no subscribers" : "acknowledged";
   }
 
@@ -140,7 +140,7 @@ export class MqttClient {
         this.#done(packet);
         break;
       case p.DISCONNECT:
-        this.#close(`The broker has ended the connection: ${p.reasonText(packet.reason)}${packet.text ? `: ${packet.text}` : ""}.`);
+        this.#close(`The broker has ended the connection: ${p.reasonText(packet.reason, packet.text)}.`);
         break;
       default:
         break;
@@ -150,7 +150,7 @@ export class MqttClient {
   /** @param {p.Packet} packet */
   #connected(packet) {
     if (packet.reason) {
-      this.#close(`Refused: ${p.reasonText(packet.reason)}${packet.text ? `: ${packet.text}` : ""}.`);
+      this.#close(`Refused: ${p.reasonText(packet.reason, packet.text)}.`);
       return;
     }
     if (packet.assigned) this.clientId = packet.assigned;

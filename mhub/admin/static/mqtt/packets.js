@@ -54,9 +54,10 @@ export const REASONS = {
   0xa2: "wildcards are not supported",
 };
 
-/** @param {number} code */
-export function reasonText(code) {
-  return `${REASONS[code] ?? "refused"} (0x${code.toString(16).padStart(2, "0")})`;
+/** @param {number} code @param {string} [text] what the broker says of it, if that is more than its name */
+export function reasonText(code, text = "") {
+  const name = REASONS[code] ?? "refused";
+  return `${name} (0x${code.toString(16).padStart(2, "0")})${text && text !== name ? `: ${text}` : ""}`;
 }
 
 const utf8 = new TextEncoder();

@@ -1,9 +1,10 @@
 // One client: what it is, has and does, and what can be done about it.
 
 import { ApiError, call, get, isAbort, said } from "../app/api.js";
-import { badge, button, card, facts, field, fill, h, plainTable } from "../app/dom.js";
+import { badge, button, card, facts, field, fill, h, plainTable, renew, setText } from "../app/dom.js";
 import { ask, askAndCall } from "../app/dialog.js";
 import { bytes, byteRate, count, duration, rate, when } from "../app/format.js";
+import { live } from "../app/live.js";
 import { go, link } from "../app/router.js";
 import { session } from "../app/session.js";
 import { traceView } from "../app/trace.js";
@@ -25,6 +26,7 @@ export async function mount(root, { query, signal }) {
   const about = h("div");
   const subscriptions = h("div");
   const denials = h("div");
+  const elsewhere = h("p", { class: "hint", role: "status", hidden: true });
   const trace = session.may("read", "trace") ? traceView({ client_id: id }, signal) : null;
 
   fill(
@@ -35,15 +37,24 @@ export async function mount(root, { query, signal }) {
     card("Client", about),
     card("Subscriptions", subscriptions),
     card("Last denials", denials),
-    trace ? card("Trace", trace) : null,
+    trace ? card("Trace", elsewhere, trace) : null,
   );
 
   let shown = "";
+  let node = "";
+  const sayWhere = () => {
+    const here = live.now?.node ?? "";
+    elsewhere.hidden = !node || !here || node === here;
+    setText(elsewhere, elsewhere.hidden ? "" : `A trace sees the packets of this node, ${here}. The client is at node ${node}: trace it in the dashboard of that node.`);
+  };
+  live.addEventListener("tick", sayWhere, { signal });
   const refresh = async () => {
     try {
       const detail = await get("/client", { client_id: id }, signal);
       drawHead(head, id, detail);
-      fill(about, aboutOf(detail));
+      ({ node } = detail.client);
+      sayWhere();
+      renew(about, aboutOf(detail));
       const text = JSON.stringify([detail.subscriptions, detail.denials]);
       if (text !== shown) {
         shown = text;

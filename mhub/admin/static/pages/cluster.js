@@ -1,7 +1,7 @@
 // The nodes, how they reach each other, and what it would mean to lose one.
 
 import { ApiError, get, said } from "../app/api.js";
-import { badge, button, card, facts, fill, h, plainTable } from "../app/dom.js";
+import { badge, button, card, facts, fill, h, plainTable, renew } from "../app/dom.js";
 import { askAndCall } from "../app/dialog.js";
 import { bytes, count, duration } from "../app/format.js";
 import { live } from "../app/live.js";
@@ -29,7 +29,7 @@ export async function mount(root, { signal }) {
       const text = JSON.stringify(found);
       if (text === shown) return;
       shown = text;
-      fill(body, ...drawn(found, () => polling.now()));
+      renew(body, drawn(found, () => polling.now()));
     } catch (error) {
       if (signal.aborted) return;
       shown = "";

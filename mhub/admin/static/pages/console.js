@@ -191,7 +191,7 @@ function publishForm(client, messages) {
 function messageList() {
   const lines = h("div", { class: "lines messages", role: "log", "aria-live": "off", "aria-label": "Messages", tabindex: "0" });
   const how = select([["auto", "payloads as they read best"], ["text", "payloads as text"], ["hex", "payloads as hex"]], { "aria-label": "How payloads are shown" });
-  const total = h("span", { class: "soft", role: "status" });
+  const total = h("span", { class: "soft" });
   let seen = 0;
 
   /** @param {"in" | "out"} direction @param {import("../mqtt/client.js").Message} message */

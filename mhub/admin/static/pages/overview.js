@@ -2,7 +2,7 @@
 
 import { Chart, Spark } from "../app/chart.js";
 import { get, isAbort, said } from "../app/api.js";
-import { badge, card, facts, fill, h, plainTable, select, setText } from "../app/dom.js";
+import { badge, card, facts, fill, h, plainTable, renew, select, setText } from "../app/dom.js";
 import { byteRate, bytes, count, delay, duration, rate, short } from "../app/format.js";
 import { live } from "../app/live.js";
 import { link } from "../app/router.js";
@@ -24,18 +24,21 @@ import { eventList } from "../app/events.js";
 /** @param {number | null} value */
 const percent = (value) => (value === null ? "–" : `${short(Math.round(value * 1000) / 10)} %`);
 
+/** A count since the start, which has little room. @param {number | undefined} value */
+const total = (value) => ((value ?? 0) < 1e6 ? count(value) : short(value));
+
 /** @type {Tile[]} */
 const TILES = [
-  { name: "Messages in", series: "messages_in", format: rate, more: (now) => `${count(now.totals["messages_in"])} since start` },
-  { name: "Messages out", series: "messages_out", format: rate, more: (now) => `${count(now.totals["messages_out"])} since start` },
+  { name: "Messages in", series: "messages_in", format: rate, more: (now) => `${total(now.totals["messages_in"])} since start` },
+  { name: "Messages out", series: "messages_out", format: rate, more: (now) => `${total(now.totals["messages_out"])} since start` },
   { name: "Clients", series: "clients", format: count, more: (now) => `${count(now.values["sessions"])} sessions` },
   { name: "Connections", series: "connections", format: count, more: (now) => `${rate(now.values["connects"])} new` },
   { name: "Subscriptions", series: "subscriptions", format: count },
   { name: "Queued", series: "queued_messages", format: short, more: (now) => bytes(now.values["queued_bytes"]) },
   { name: "Retained", series: "retained", format: count, more: (now) => bytes(now.values["retained_bytes"]) },
-  { name: "Dropped", series: "dropped", format: rate, more: (now) => `${count(now.totals["dropped"])} since start`, isBad: true },
-  { name: "Denied", series: "denied", format: rate, more: (now) => `${count(now.totals["publish_denied"])} publishes` },
-  { name: "Refused", series: "refused", format: rate, more: (now) => `${count(now.totals["refused"])} connections` },
+  { name: "Dropped", series: "dropped", format: rate, more: (now) => `${total(now.totals["dropped"])} since start`, isBad: true },
+  { name: "Denied", series: "denied", format: rate, more: (now) => `${total(now.totals["publish_denied"])} publishes` },
+  { name: "Refused", series: "refused", format: rate, more: (now) => `${total(now.totals["refused"])} connections` },
   { name: "CPU", series: "cpu", format: percent, more: () => "of one core" },
   { name: "Memory", series: "memory_bytes", format: bytes },
   { name: "Event loop late", series: "lateness_s", format: delay, more: () => "at most, in a second" },
@@ -73,8 +76,9 @@ export function mount(root, { signal }) {
   );
 
   const drawCharts = async () => {
+    if (span.value === "1h" && !live.series.size) return; // It is on its way with the numbers, and a point tells.
     try {
-      const source = span.value === "1h" && live.series.size ? fromLive() : await fromHistory(span.value, signal);
+      const source = span.value === "1h" ? fromLive() : await fromHistory(span.value, signal);
       if (signal.aborted) return;
       messages.show(source.lines("messages_in", "messages_out"), source.start, source.step);
       traffic.show(source.lines("bytes_in", "bytes_out"), source.start, source.step);
@@ -90,10 +94,10 @@ export function mount(root, { signal }) {
     const now = live.now;
     if (!now) return;
     tiles.forEach((tile) => tile.update(now));
-    replaceIfOther(broker, brokerFacts(now));
-    replaceIfOther(store, storeFacts(now));
-    replaceIfOther(cluster, clusterFacts(now));
-    replaceIfOther(listeners, listenerTable(now));
+    renew(broker, brokerFacts(now));
+    renew(store, storeFacts(now));
+    renew(cluster, clusterFacts(now));
+    renew(listeners, listenerTable(now));
     events.isAt(now.last_event);
   };
   live.addEventListener("point", onPoint, { signal });
@@ -103,7 +107,6 @@ export function mount(root, { signal }) {
   signal.addEventListener("abort", () => clearInterval(timer));
   onPoint();
   onTick();
-  void drawCharts();
 }
 
 /** @param {Tile} tile */
@@ -156,12 +159,6 @@ async function fromHistory(span, signal) {
   const wanted = "messages_in,messages_out,bytes_in,bytes_out";
   const found = await get("/history", { span, names: wanted }, signal);
   return { lines: lines((name) => found.series[name] ?? []), start: found.start, step: found.step_s };
-}
-
-/** @param {Element} place @param {Node} made */
-function replaceIfOther(place, made) {
-  if (place.firstChild?.isEqualNode(made)) return;
-  place.replaceChildren(made);
 }
 
 /** @param {Live} now */

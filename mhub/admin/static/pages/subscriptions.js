@@ -139,22 +139,26 @@ async function showRoutes(body, { query, signal }) {
 
 /** @param {any} found */
 function routesOf(found) {
+  const isCluster = [...found.targets, ...found.groups].some((one) => one.node);
+  const node = (/** @type {any} */ one) => (isCluster ? [one.node] : []);
+  const nodeHead = isCluster ? ["Node"] : [];
   return [
     plainTable(
       "Subscribers",
-      ["Client", "QoS at most", "Filters", "Gets it"],
+      ["Client", "QoS at most", "Filters", ...nodeHead, "Gets it"],
       found.targets.map((/** @type {any} */ each) => [
         clientLink(each.client_id),
         each.qos,
         h("span", { class: "mono" }, each.filters.join(", ")),
+        ...node(each),
         each.allowed ? (each.connected ? badge("ok", "now") : badge("off", "when it comes back")) : badge("bad", "no: it may not receive it"),
       ]),
       { numeric: [1], empty: "No client subscribes to it." },
     ),
     found.groups.length
-      ? [h("h3", {}, "Shared groups"), plainTable("Shared groups", ["Group", "Filter", "Members", "Connected"], found.groups.map((/** @type {any} */ each) => [each.group, h("span", { class: "mono" }, each.filter), count(each.members), count(each.connected)]), { numeric: [2, 3] })]
+      ? [h("h3", {}, "Shared groups"), plainTable("Shared groups", ["Group", "Filter", "Members", "Connected", ...nodeHead], found.groups.map((/** @type {any} */ each) => [each.group, h("span", { class: "mono" }, each.filter), count(each.members), count(each.connected), ...node(each)]), { numeric: [2, 3] })]
       : null,
-    found.nodes?.length ? h("p", { class: "hint" }, `Other nodes with subscribers: ${found.nodes.join(", ")}.`) : null,
+    found.missing.length ? h("p", { class: "problem" }, `No answer in time from ${found.missing.join(", ")}.`) : null,
     found.next ? h("p", { class: "hint" }, "There are more.") : null,
   ];
 }

@@ -1,7 +1,7 @@
 // Topics as a tree that lives: what flows where, and what is retained.
 
 import { ApiError, get, isAbort, said } from "../app/api.js";
-import { badge, button, card, facts, fill, h, plainTable, select, setText } from "../app/dom.js";
+import { badge, button, card, facts, fill, h, plainTable, renew, select, setText } from "../app/dom.js";
 import { askAndCall } from "../app/dialog.js";
 import { bytes, byteRate, count, duration, fromBase64, payload, rate, when } from "../app/format.js";
 import { poll } from "../app/poll.js";
@@ -39,7 +39,7 @@ export async function mount(root, { query, signal }) {
   );
   const polling = poll(REFRESH_MS, signal, async () => {
     await tree.refresh();
-    if (seesRates) fill(top, await topOf(signal));
+    if (seesRates) renew(top, await topOf(signal));
   });
   await polling.first;
   const wanted = query.get("topic");

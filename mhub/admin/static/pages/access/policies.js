@@ -53,7 +53,7 @@ export async function mount(root, { query, signal }) {
   };
   for (const each of [subject, topic, all]) each.addEventListener("input", search);
   signal.addEventListener("abort", () => clearTimeout(typing));
-  list.classList.add("low");
+  list.classList.add("low", "rules");
   fill(
     root,
     inForce,
@@ -74,11 +74,11 @@ export async function mount(root, { query, signal }) {
 function editor(mayChange, change) {
   const text = h("textarea", { rows: "4", spellcheck: "false", placeholder: "p, role:operator, *, publish, plant/+/commands/#, any, allow" });
   const result = h("div", { role: "status", "aria-live": "polite" });
-  const rows = () =>
-    text.value
-      .split("\n")
-      .filter((line) => line.trim() && !line.trim().startsWith("#"))
-      .map(csvFields);
+  const rows = () => {
+    const found = text.value.split("\n").filter((line) => line.trim() && !line.trim().startsWith("#"));
+    if (!found.length) throw new Error("There is no rule yet: write one or more, one a line.");
+    return found.map(csvFields);
+  };
   const tryIt = async () => {
     try {
       fill(result, dryRunOf(await call("POST", "/policies/dry-run", { body: { add: rows(), remove: [] } })));
@@ -87,6 +87,7 @@ function editor(mayChange, change) {
     }
   };
   const apply = async () => {
+    fill(result);
     try {
       await change("Add these rules?", { add: rows(), remove: [] });
     } catch (error) {

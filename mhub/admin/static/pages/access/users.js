@@ -24,8 +24,8 @@ export function mount(root, { query, signal }) {
       { title: "Roles", class: "col-big", cell: (one) => one.roles.join(", ") },
       { title: "State", class: "col-small", cell: (one) => (one.locked ? badge("bad", "locked") : one.has_password || one.has_scram ? badge("ok", "active") : badge("off", "no password")) },
       { title: "Tenant", class: "col-mid", only: "middle", cell: (one) => one.tenant },
-      { title: "Made", class: "col-mid", only: "wide", cell: (one) => when(one.created_at) },
-      { title: "Note", class: "col-mid", only: "wide", cell: (one) => one.note },
+      { title: "Made", class: "col-when", only: "wide", cell: (one) => when(one.created_at) },
+      { title: "Note", class: "col-mid", only: "wide", cell: (one) => h("span", { title: one.note }, one.note) },
     ],
     load: async (cursor, _sort, abort) => {
       const found = await get("/users", { match: pattern(match.value), role: role.value.trim(), cursor, limit: 200 }, abort);
