@@ -246,6 +246,7 @@ class Broker(MultiService):
             settings.cluster.suspect_s if settings.cluster is not None else 0.0,
         )
         made.setServiceParent(self)
+        self.operations.everywhere.known_presence = made.publisher.known
         return made
 
     def _make_guard(self, settings: Settings) -> LoginGuard:
