@@ -124,6 +124,9 @@ class RequestTests(SecurityCase):
         # Another spelling of a path needs the same permission.
         for path in ("//admin/v1/users", "/admin//v1/users", "/admin/v1/%75sers"):
             self.assertIn(self.web.get(path).status, (401, 404), path)
+        for method in ("TRACE", "PUT"):  # of a file of the dashboard, too
+            reply = self.web.ask(method, "/")
+            self.assertEqual((reply.status, reply.headers["Allow"]), (405, "GET, HEAD"))
 
     def bombs(self) -> None:
         nested = b'{"user":' + b"[" * 100_000 + b"]" * 100_000 + b',"password":""}'
