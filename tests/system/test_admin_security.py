@@ -138,8 +138,11 @@ class RequestTests(SecurityCase):
                 "POST", "/admin/v1/login", body, {"Content-Type": "application/json"}
             )
             self.assertIn(reply.status, (400, 401), body[:30])
-        reply = self.web.ask("POST", "/admin/v1/login", b" " * (1 << 20))
-        self.assertEqual(reply.status, 413)
+        # Refused for its head, and closed: the rest might not be taken any more.
+        found = self.answer(
+            b"POST /admin/v1/login HTTP/1.1\r\nHost: a\r\nContent-Length: 1048576\r\n\r\n{"
+        )
+        self.assertRegex(found, rb"^HTTP/1.1 413")
         reply = self.web.get("/admin/v1/users?match=" + "*a" * 5000)
         self.assertIn(reply.status, (400, 401))
         reply = self.root.get("/admin/v1/clients?match=" + quote("*a" * 120))
