@@ -76,7 +76,7 @@ from mhub.process.parts import AccessPart, ClusterPart, LimitsPart, LogPart
 from mhub.process.reload import Reload
 from mhub.process.signals import Signals
 from mhub.process.steering import BrokerSteering
-from mhub.process.twistd import Options, exit_status, fault_in, show_on_console
+from mhub.process.twistd import Options, console, exit_status, fault_in
 from mhub.store.contract import Store, StoreBroken, StoreError, StoreTaken
 from mhub.store.make import fault_of, make_shared, make_store
 from mhub.store.writer import StoreWriter
@@ -246,6 +246,7 @@ class Broker(MultiService):
             settings.cluster.suspect_s if settings.cluster is not None else 0.0,
         )
         made.setServiceParent(self)
+        self.operations.everywhere.known_presence = made.publisher.known
         return made
 
     def _make_guard(self, settings: Settings) -> LoginGuard:
@@ -592,6 +593,6 @@ def makeService(options: Options) -> Broker:
     if signals.stopped_by:
         sys.exit(0)
     if twistd.get("nodaemon"):
-        broker.console = show_on_console
+        broker.console = console()
     atexit.register(exit_status, lambda: broker.failed)
     return broker

@@ -9,7 +9,7 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from mhub.config import ConfigError, parse
 from mhub.config.auth import COMMON, Sources
-from mhub.config.kinds import REDACTED, Secret, Text, Texts
+from mhub.config.kinds import REDACTED, Secret, Text, Texts, Url
 from mhub.config.load import TOP
 from mhub.config.schema import Key
 from mhub.config.view import shown
@@ -85,6 +85,32 @@ class SecretTests(SynchronousTestCase):
         text = json.dumps(shown(settings))
         self.assertNotIn("s3kr1t", text)
         self.assertEqual(text.count(f'"{REDACTED}"'), 9)
+
+    def test_a_key_in_a_url_is_one(self) -> None:
+        kind = Url()
+        for url, seen in (
+            ("https://a.example/x", "https://a.example/x"),
+            (
+                "https://a/x?user=%u&key=s3&c=%{client_id}",
+                "https://a/x?user=%u&key=***&c=%{client_id}",
+            ),
+            ("https://a/x?s3", "https://a/x?***"),
+            ("https://a/x?u=%us3&k=s3=3", "https://a/x?u=***&k=***"),
+            ("https://a/x?k=", "https://a/x?k="),
+            ("http://me:s3@a:80/x", "http://***@a:80/x"),
+        ):
+            self.assertEqual(kind.redacted(url), seen)
+            self.assertEqual(kind.show(url), f'"{seen}"')
+        settings = parse(
+            "[[auth]]\ntype = 'http'\nurl = 'https://a/x?key=s3kr1t-9&user=%u'\n", "x.toml"
+        )
+        text = json.dumps(shown(settings))
+        self.assertIn("https://a/x?key=***&user=%u", text)
+        self.assertNotIn("s3kr1t", text)
+        text = "[influx]\nurl = 'http://u:s3kr1t@127.0.0.1:1'\ndb = 'd'\n"
+        error = self.assertRaises(ConfigError, parse, text, "x.toml")
+        self.assertNotIn("s3kr1t", str(error))
+        self.assertIn("***@127.0.0.1", str(error))
 
     def test_nor_have_mistakes(self) -> None:
         """What stands in the place of a secret may be one, though of a wrong type."""

@@ -191,13 +191,11 @@ CALLS: Final[dict[str, Call]] = {
         {"kind": "", "after": "", "limit": MOST, "what": "all"},
         after="cursor",
     ),
-    "ban-add": Call(
-        "bans.add",
-        {"kind": str, "value": str, "reason": "", "until": 0.0, "by": "", "expected": ""},
-        True,
+    "ban-add": _change(
         "POST",
         "/bans",
-        names={"reason": "why"},
+        "bans.add",
+        {"kind": str, "value": str, "until": 0.0, "by": "", "expected": ""},
     ),
     "ban-remove": _change(
         "DELETE",

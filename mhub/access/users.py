@@ -9,7 +9,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase, translate
 from typing import Final, Protocol
 
-from mhub.access.announce import announced
+from mhub.access.announce import LOCAL, announced
 from mhub.access.directory import user_rows
 from mhub.access.entries import (
     BAN,
@@ -36,6 +36,7 @@ from mhub.access.rows import RowError, user_subject
 from mhub.access.table import MOST, Table, allow, checked, page_limit, version_of
 from mhub.auth.hashes import HashError, check_form
 from mhub.auth.passwords import Busy
+from mhub.core.events import DONE
 from mhub.core.registry import Entry
 from mhub.operations.contract import BadArgument, NotThere, OperationError
 from mhub.operations.slices import Slices
@@ -154,7 +155,13 @@ class Users:
         return await self._table.put(key, user, 0)
 
     async def seed(
-        self, name: str, password: str, values: Mapping[str, object], version: int
+        self,
+        name: str,
+        password: str,
+        values: Mapping[str, object],
+        version: int,
+        by: str = "",
+        reason: str = "",
     ) -> bool:
         """A user as something that is as old as `version`: whatever else is known of it, here or at
         another node, counts more.  False: there is, or was, such a user."""
@@ -169,7 +176,12 @@ class Users:
         if registry.get(key) is not None:
             return False
         registry.take([(key, version, write(user))])
-        return registry.get(key) is not None
+        if registry.get(key) is None:
+            return False
+        self._table.events.admin(
+            by or LOCAL, "users.add", f'name "{name}", values {" ".join(values)}', reason, DONE
+        )
+        return True
 
     @announced("users.import", "hashes")
     async def bring(

@@ -19,7 +19,7 @@ from klein import Klein
 from twisted.internet.defer import CancelledError, Deferred
 from twisted.internet.task import LoopingCall
 from twisted.python.failure import Failure
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from mhub.admin.audit import told
 from mhub.admin.endpoint import CSV, EVENTS, LONGEST_REASON, MOST_BODY, Call, Endpoint
@@ -289,7 +289,9 @@ class AdminApp:
         text = "there is nothing at this path; /admin/v1/openapi.json lists all"
         more = {}
         if code == 405:
-            known = _allowed(self._paths.get(request.path.decode("ascii", "replace"), ()))
+            methods = self._paths.get(request.path.decode("ascii", "replace"))
+            # A file of the dashboard is not among the endpoints.
+            known = _allowed(methods) if methods else ", ".join(sorted(_methods_of(error)))
             more["Allow"] = known
             text = f"this path knows {known}"
         set_headers(request, more)
@@ -375,6 +377,11 @@ async def _write(stream: Stream | None, piece: bytes, endpoint: Endpoint) -> Non
         stream.write(piece)
     else:
         await stream.send(piece)
+
+
+def _methods_of(error: object) -> Iterable[str]:
+    """Those that a path knows."""
+    return (isinstance(error, MethodNotAllowed) and error.valid_methods) or ()
 
 
 def _allowed(methods: Iterable[str]) -> str:

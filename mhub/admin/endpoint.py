@@ -22,6 +22,7 @@ to do about it.
 """
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -385,18 +386,47 @@ def _read(struct: "type[msgspec.Struct]", given: Mapping[str, Any], what: str) -
             else:
                 found[name] = msgspec.convert(value, field.type, strict=False)
         except msgspec.ValidationError as error:
-            raise BadArgument(f"{name}: {_text(field.type, error)}") from None
+            raise BadArgument(_text(name, field.type, error, what)) from None
         except (msgspec.DecodeError, RecursionError, ValueError) as error:
             raise BadArgument(f"the body is not JSON: {error}") from None
     return found
 
 
-def _text(kind: Any, error: msgspec.ValidationError) -> str:
+_MISTAKE: Final = re.compile(
+    r"Expected `(?P<kind>[^`]+)`(?: of length (?P<length>[<>]=) (?P<size>\d+))?"
+    r"(?: (?P<bound>[<>]=) (?P<limit>\S+))?(?:, got `(?P<given>[^`]+)`)?(?: - at `\$(?P<at>.*)`)?"
+)
+"""What msgspec says, in the words of Python and of JSONPath."""
+
+_KINDS: Final = {
+    "str": "text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_BOUNDS: Final = {"<=": "at most", ">=": "at least"}
+
+
+def _text(name: str, kind: Any, error: msgspec.ValidationError, what: str) -> str:
     found = _plain(kind)
     if isinstance(found, msgspec.inspect.ListType):
         found = found.item_type
     if isinstance(found, msgspec.inspect.LiteralType):
         words = [str(value) for value in sorted(found.values, key=str) if value != ""]
-        return "expected one of " + ", ".join(words)
-    text = str(error)
-    return (text[:1].lower() + text[1:]).replace("`", "")
+        return f"{name}: expected one of " + ", ".join(words)
+    mistake = _MISTAKE.fullmatch(str(error))
+    if mistake is None:
+        text = str(error)
+        return f"{name}: {text[:1].lower()}{text[1:]}".replace("`", "")
+    text = " or ".join(_KINDS.get(each, each) for each in mistake["kind"].split(" | "))
+    if mistake["length"]:
+        unit = "character" if mistake["kind"] == "str" else "item"
+        plural = "" if mistake["size"] == "1" else "s"
+        text += f" of {_BOUNDS[mistake['length']]} {mistake['size']} {unit}{plural}"
+    if mistake["bound"]:
+        text += f", {_BOUNDS[mistake['bound']]} {mistake['limit']}"
+    if mistake["given"] and what == "field":  # a parameter of a query is always text
+        text += f", not {_KINDS.get(mistake['given'], mistake['given'])}"
+    return f"{name}{mistake['at'] or ''}: expected {text}"

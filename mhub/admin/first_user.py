@@ -23,6 +23,8 @@ from mhub.operations.contract import OperationError
 NAME: Final = "admin"
 ROLE: Final = "admin"
 MARK: Final = "setting/first-admin"
+BY: Final = "mhub"
+REASON: Final = "first start"
 
 MOST_VERSION: Final = 1 << 20
 """Versions are times, and so much higher than these; two nodes do not choose the same one."""
@@ -54,9 +56,9 @@ async def make(hub: Hub, access: Access, address: str, show: Callable[[str], Non
     values = {"roles": [ROLE], "note": "made at the first start"}
     version = 1 + secrets.randbelow(MOST_VERSION)
     try:
-        if not await access.users.seed(NAME, password, values, version):
+        if not await access.users.seed(NAME, password, values, version, BY, REASON):
             # The nodes of a cluster have agreed that what is so old and not there was deleted.
-            await access.users.add(NAME, password, values=values, by="mhub", reason="first start")
+            await access.users.add(NAME, password, values=values, by=BY, reason=REASON)
             version = 0
     except OperationError as error:
         log.warn("the first user could not be made: {error}", error=error)

@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 
 from mhub.access.resources import RESOURCES
+from mhub.access.scopes import FORBIDDEN, scopes_allow
 from mhub.admin.caller import BASIC, SESSION, TOKEN, Caller, Rights, local, may, nobody
 from mhub.admin.endpoint import Endpoint
 from mhub.admin.logins import Logins, NotLoggedIn, Session
@@ -198,12 +199,20 @@ class Gate:
             if not endpoint.resource and endpoint.scope not in caller.scopes:
                 raise Forbidden(f'the token needs the scope "{endpoint.scope}"')
         if not self._is_permitted(caller, endpoint):
-            raise Forbidden(
-                f"{caller.name!r} needs the permission admin:{endpoint.verb} on"
-                f" {endpoint.resource!r}"
-            )
+            raise Forbidden(self._what_is_missing(caller, endpoint))
         if self.settings.require_reason and endpoint.changes and not reason:
             raise BadArgument("say why, with the parameter `reason` (admin.require_reason)")
+
+    def _what_is_missing(self, caller: Caller, endpoint: Endpoint) -> str:
+        verb, resource = endpoint.verb, endpoint.resource
+        if caller.kind == TOKEN and endpoint.scope not in caller.scopes:
+            # Rules would be changed in vain.
+            if (verb, resource) in FORBIDDEN:
+                return f"no token may {verb} {resource!r}, whatever its scopes: log in as a user"
+            if not scopes_allow(caller.scopes, verb, resource):
+                least = endpoint.scope or f"{verb}:{resource}"
+                return f'the token needs the scope "{least}", or "{verb}"'
+        return f"{caller.name!r} needs the permission admin:{verb} on {resource!r}"
 
     def _is_permitted(self, caller: Caller, endpoint: Endpoint) -> bool:
         if not endpoint.resource:

@@ -31,7 +31,7 @@ from mhub.auth.contract import Answer, Context, Source, no, not_mine
 from mhub.auth.external import ExternalSettings, ExternalSource, Malformed, missing_facts
 from mhub.auth.facts import SHORT, Template, facts_of
 from mhub.auth.grants import grant
-from mhub.config.kinds import Boolean, Choice, FilePath, Integer, Place, Size, Text, Texts
+from mhub.config.kinds import Boolean, Choice, FilePath, Integer, Place, Size, Text, Texts, Url
 from mhub.config.problems import ConfigError, Problem
 from mhub.config.schema import ListOf, setting
 from mhub.config.servers import check_client_tls
@@ -53,7 +53,7 @@ _HEADER_SAFE: Final = " !\"#$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 @dataclass(frozen=True, repr=False)  # no repr: headers may have secrets in them
 class Settings(ExternalSettings):
     url: str = setting(
-        Text(empty=False),
+        Url(empty=False),
         "",
         "Where to ask; placeholders may stand in its path and query.",
         required=True,
@@ -83,10 +83,10 @@ class Settings(ExternalSettings):
         Boolean(), False, "Whether to ask about clients that have sent no password."
     )
     superuser_url: str = setting(
-        Text(), "", "Where to ask whether a user is a superuser (mosquitto-go-auth).", shown="none"
+        Url(), "", "Where to ask whether a user is a superuser (mosquitto-go-auth).", shown="none"
     )
     acl_url: str = setting(
-        Text(), "", "Where to ask about `acl_topics` (mosquitto-go-auth).", shown="none"
+        Url(), "", "Where to ask about `acl_topics` (mosquitto-go-auth).", shown="none"
     )
     acl_topics: tuple[str, ...] = setting(
         ListOf(Text(empty=False)),

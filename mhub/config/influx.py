@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from mhub.config.certificates import read_file
-from mhub.config.kinds import Boolean, FilePath, Place, Seconds, Secret, Size, Text, Texts
+from mhub.config.kinds import Boolean, FilePath, Place, Seconds, Secret, Size, Text, Texts, Url
 from mhub.config.problems import ConfigError, Problem
 from mhub.config.schema import setting
 from mhub.config.servers import check_client_tls, check_password, password_of
@@ -31,7 +31,7 @@ def _is_url(text: str) -> bool:
 @dataclass(frozen=True, repr=False)  # no repr: it would show the token
 class InfluxSettings:
     url: str = setting(
-        Text(check=_is_url, what='a URL such as "http://127.0.0.1:8086"'),
+        Url(check=_is_url, what='a URL such as "http://127.0.0.1:8086"'),
         "",
         "The server; a path in front of its own may follow.",
         required=True,

@@ -23,6 +23,8 @@ T = TypeVar("T")
 REDACTED: Final = "***"
 """What stands in the place of a secret."""
 
+_USER_INFO: Final = re.compile(r"//[^/?#]*@")
+_PLACEHOLDER: Final = re.compile(r"%[uc]|%\{[^}]*\}")
 _HOST_PORT: Final = re.compile(
     r"(?:(?P<host>[^\s:\[\]]+)|\[(?P<v6>[^\s\[\]]+)\]):(?P<port>[0-9]{1,5})", re.ASCII
 )
@@ -145,6 +147,34 @@ class Secret(Text):
 
     def show(self, value: str) -> str:
         return describe(REDACTED if value else "")
+
+
+class Url(Text):
+    """A URL, of which is shown what it asks, and not with which key: what stands in its query, but
+    for placeholders, and what somebody has put in front of its host."""
+
+    def found(self, value: object) -> str:
+        return describe(_without_secrets(value) if isinstance(value, str) else value)
+
+    def redacted(self, value: str) -> object:
+        return _without_secrets(value)
+
+    def show(self, value: str) -> str:
+        return describe(_without_secrets(value))
+
+
+def _without_secrets(url: str) -> str:
+    head, mark, query = _USER_INFO.sub(f"//{REDACTED}@", url).partition("?")
+    return head + mark + "&".join(map(_without_value, query.split("&")))
+
+
+def _without_value(part: str) -> str:
+    name, equals, value = part.partition("=")
+    if not equals:
+        name, value = "", part
+    if value and not _PLACEHOLDER.fullmatch(value):
+        value = REDACTED
+    return f"{name}{equals}{value}"
 
 
 class Texts(Kind[tuple[tuple[str, str], ...]]):

@@ -3,6 +3,7 @@
 import shutil
 import sys
 from argparse import Namespace
+from textwrap import wrap
 from typing import Any, Final
 
 from mhub.control.contract import ControlError
@@ -84,12 +85,22 @@ def _status(api: Api, args: Namespace) -> None:
     state = facts(found.get("state", found))
 
     def text() -> list[str]:
-        lines = [render(state, shutil.get_terminal_size().columns)]
+        columns = shutil.get_terminal_size().columns
+        lines = [render(state, columns)]
         losses = [each for each in found.get("losses") or () if each.get("text")]
         if losses:
             lines += ["", "if a node is lost:"]
             lines += [
-                f"  {safe(str(each.get('node')))}: {safe(str(each['text']))}" for each in losses
+                line
+                for each in losses
+                for line in wrap(
+                    f"{safe(str(each.get('node')))}: {safe(str(each['text']))}",
+                    columns,
+                    initial_indent="  ",
+                    subsequent_indent="    ",
+                    break_long_words=False,
+                    break_on_hyphens=False,
+                )
             ]
         return lines
 

@@ -43,6 +43,7 @@ from mhub.operations.contract import (
 )
 from mhub.operations.merging import Key, Merged, Order, Source, merge
 from mhub.operations.nodes import COMMAND_S, WITHIN_S, Nodes
+from mhub.operations.present import Known
 from mhub.operations.slices import Slices
 
 if TYPE_CHECKING:
@@ -65,6 +66,8 @@ class Everywhere:
         self._hub = hub
         self._slices = slices
         self._nodes = Nodes(operations, hub, surroundings)
+        self.known_presence: Known = lambda client_id: None
+        """What was said last of a client of another node; with `[presence]` more than nothing."""
 
     # Lists
 
@@ -211,12 +214,20 @@ class Everywhere:
     ) -> PresencePage:
         """Who is connected, of all nodes, each client once.
 
-        Of nodes that do not answer, what their tables said last.
+        Of nodes that do not answer, what their tables said last, and what `known_presence` has.
         """
         silent: set[str] = set()
         while True:
             page, failed = await present.page(
-                self._nodes, self._hub, self._slices(), silent, match, state, limit, cursor
+                self._nodes,
+                self._hub,
+                self._slices(),
+                silent,
+                match,
+                state,
+                limit,
+                cursor,
+                self.known_presence,
             )
             if failed <= silent:
                 return page

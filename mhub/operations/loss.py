@@ -93,11 +93,13 @@ _FATES: Final = {
 
 def _of_silent(member: ClusterMember) -> NodeLoss:
     """A node that has not answered."""
-    text = f"it is {member.state}; {_count(member.clients, 'session')} were there"
+    were = "was" if member.clients == 1 else "were"
+    text = f"it is {member.state}; {_count(member.clients, 'session')} {were} there"
     if member.takeover:
         text += ", which another node takes over if it is gone"
     if member.queued_messages:
-        text += f"; {_count(member.queued_messages, 'message')} wait for it here"
+        wait = "waits" if member.queued_messages == 1 else "wait"
+        text += f"; {_count(member.queued_messages, 'message')} {wait} for it here"
     fate = TAKEN_OVER if member.takeover else UNKNOWN
     return NodeLoss(member.node, False, 0, member.clients, 0, fate, text)
 

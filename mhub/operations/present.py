@@ -2,10 +2,12 @@
 
 Each node gives the clients whose sessions it has, and of these only those count that the tables
 place there: an older session of a client that is elsewhere by now is not shown.  The clients of a
-node that does not answer are those that its table had last.
+node that does not answer are those that its table had last; who they are is known where presence is
+published (`mhub.presence`).
 """
 
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from itertools import islice
 from typing import Any, Final
 
@@ -23,6 +25,8 @@ from mhub.operations.walk import glob_of
 
 SORT: Final = "client_id"
 STATES: Final = ("", "connected", "offline")
+Known = Callable[[str], Presence | None]
+
 PORTION: Final = 500
 """Client ids that are looked at between two looks at the clock."""
 
@@ -36,6 +40,7 @@ async def page(
     state: str,
     limit: int,
     cursor: str,
+    known: Known,
 ) -> tuple[PresencePage, set[str]]:
     """A page, if no node has failed that is not among the silent ones; and the nodes that have."""
     cursors.check_limit(limit)
@@ -50,7 +55,7 @@ async def page(
             missing.append(node)
             return Source(
                 node,
-                lambda behind, most: of_table(hub, peer, match, state, behind, most, slices),
+                lambda behind, most: of_table(hub, peer, match, state, behind, most, slices, known),
                 lambda found: tuple(found.clients),
                 lambda each: (0.0, each.client_id),
                 cursor,
@@ -89,7 +94,14 @@ def _placed(hub: Hub, peer: Peer | None, found: HeldPage) -> list[Presence]:
 
 
 async def of_table(
-    hub: Hub, peer: Peer, match: str, state: str, cursor: str, limit: int, slices: Slices
+    hub: Hub,
+    peer: Peer,
+    match: str,
+    state: str,
+    cursor: str,
+    limit: int,
+    slices: Slices,
+    known: Known,
 ) -> PresencePage:
     """The clients of a node that does not answer."""
     glob = glob_of(match)
@@ -112,14 +124,24 @@ async def of_table(
                     selection.fit += 1
         await slices.pause_if_due()
     first = [name for _, name in selection.first()]
-    node_state = "up" if peer.up else "down"
     found = tuple(
-        Presence(name, _state(peer, value), peer.name, node_state, None, None, None, None, None)
+        _last_known(peer, name, value, known(name))
         for name in first
         if (value := peer.clients.get(name, 0))
     )
     has_more = selection.fit > len(first)
     return PresencePage(found, cursors.write(SORT, 0.0, first[-1]) if has_more and first else "")
+
+
+def _last_known(peer: Peer, name: str, value: int, known: Presence | None) -> Presence:
+    state = _state(peer, value)
+    node_state = "up" if peer.up else "down"
+    if known is None or known.node != peer.name:
+        return Presence(name, state, peer.name, node_state, None, None, None, None, None)
+    if known.state == state:
+        return replace(known, node_state=node_state)
+    # Nothing was said yet of what has happened since: not for how long it is so, either.
+    return replace(known, state=state, node_state=node_state, version=None, since=None)
 
 
 def _state(peer: Peer, value: int) -> str:

@@ -213,14 +213,14 @@ class Publisher:
 
     def _of_lost_node(self, client_id: str, node: str) -> Presence:
         """A client of a node that cannot be reached."""
-        known = self._known(client_id)
+        known = self.known(client_id)
         if known is not None and known.node == node:
             was_connected = known.state == "connected"
             since = round(self._unix_time(), 3) if was_connected else known.since
             return replace(known, state="offline", node_state="down", version=None, since=since)
         return Presence(client_id, "offline", node, "down", None, None, None, None, None)
 
-    def _known(self, client_id: str) -> Presence | None:
+    def known(self, client_id: str) -> Presence | None:
         """What is retained of a client."""
         message = self._hub.retained.tree.get(topic_of(self._prefix, client_id))
         if message is None:

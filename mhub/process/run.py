@@ -41,7 +41,7 @@ def main(argv: list[str]) -> int:
     _open_standard_streams()
 
     # Only now: this takes most of the time of a start.
-    from mhub.process.twistd import show_on_console
+    from mhub.process.twistd import console
     from mhub.tap import StartError, make_broker
 
     try:
@@ -49,7 +49,7 @@ def main(argv: list[str]) -> int:
     except StartError as error:
         print(error, file=sys.stderr)
         return FAILED
-    broker.console = show_on_console
+    broker.console = console()
     _begin_log(broker.destination)
 
     from twisted.internet import reactor

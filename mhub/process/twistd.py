@@ -68,8 +68,21 @@ def _unwritable(path: str) -> str:
     return f"{path}: {why}"
 
 
+def console() -> Callable[[str], None] | None:
+    """What shows something to whoever has started the broker; None: nobody is there to see it.
+
+    A unit of systemd has its standard output in the journal, which keeps it, and says so.
+    """
+    journal = os.environ.get("JOURNAL_STREAM", "")
+    try:
+        found = os.fstat(1)
+    except OSError:
+        return None
+    return None if journal == f"{found.st_dev}:{found.st_ino}" else show_on_console
+
+
 def show_on_console(text: str) -> None:
-    """To whoever has started the broker, and not to the log."""
+    """Not to the log."""
     stream = sys.__stdout__
     if stream is not None:
         stream.write(text)

@@ -34,6 +34,14 @@ class TableTests(AdminCase):
                 self.assertIn(called, query if parameter in call.query else body, name)
             self.assertLessEqual(SPREAD.get(name, set()), body, name)
 
+    def test_each_change_gives_its_reason_as_one(self) -> None:
+        """Where `admin.require_reason` looks for it."""
+        for name, call in CALLS.items():
+            given = {key: "x" for key, value in call.parameters.items() if isinstance(value, type)}
+            if call.changes:
+                request = request_of(call, {**given, "reason": "because"})
+                self.assertEqual(request.query.get("reason"), "because", name)
+
     def test_what_is_missing(self) -> None:
         self.assertRaises(ValueError, request_of, CALLS["user"], {})
 

@@ -4,6 +4,7 @@ import json
 
 from mhub.admin import first_user
 from mhub.admin.first_user import MARK, MOST_VERSION
+from tests.access.facade import Told
 from tests.admin.world import AdminCase
 
 
@@ -23,6 +24,15 @@ class FirstUserTests(AdminCase):
         self.assertEqual(self.log_in("admin", self.password(shown)).status, 200)
         self.assertEqual(self.ask("GET", "/admin/v1/users").status, 200)
         self.assertEqual(self.make(), "")
+
+    def test_it_is_told_of_as_any_other_user(self) -> None:
+        told = Told()
+        self.hub.events.sinks.append(told)
+        shown = self.make()
+        text = 'name "admin", values roles note'
+        self.assertEqual(len(told.events), 1)
+        self.assertEqual(told.last(), ("mhub", "users.add", text, "first start", "done"))
+        self.assertNotIn(self.password(shown), str(told.last()))
 
     def test_not_where_there_is_an_administrator(self) -> None:
         self.user("root", "admin")

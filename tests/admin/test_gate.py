@@ -120,6 +120,32 @@ class LoginTests(GateCase):
             reply = self.ask("GET", "/admin/v1/session", headers=headers)
             self.assertEqual(reply.status, 200, reply)
 
+    def test_what_a_token_lacks(self) -> None:
+        """A rule would not help a token that has no scope for it, or cannot have one."""
+        for scopes, roles, path, text in (
+            (
+                ["read"],
+                ["admin"],
+                "clients",
+                'the token needs the scope "write:clients", or "write"',
+            ),
+            (
+                ["read", "write"],
+                ["admin"],
+                "users",
+                "no token may write 'users', whatever its scopes: log in as a user",
+            ),
+            (["write"], [], "clients", "'token:t' needs the permission admin:write on 'clients'"),
+        ):
+            made = self.do(self.access.tokens.add("t", scopes, roles))
+            headers = {"Authorization": f"Bearer {made.token}"}
+            reply = self.ask("POST", f"/admin/v1/{path}", headers=headers)
+            self.assertEqual((reply.status, reply.detail), (403, text))
+            self.do(self.access.tokens.delete(made.id))
+        made = self.do(self.access.tokens.add("t", ["mqtt"], ["admin"]))
+        reply = self.ask("GET", "/metrics", headers={"Authorization": f"Bearer {made.token}"})
+        self.assertEqual(reply.detail, 'the token needs the scope "metrics", or "read"')
+
     def test_banned_token(self) -> None:
         made = self.do(self.access.tokens.add("t", ["read"], ["admin"]))
         self.do(self.access.bans.add("user", "token:t"))

@@ -104,6 +104,10 @@ class LossTests(SynchronousTestCase):
         self.assertEqual((found["b"].is_known, found["b"].sessions), (False, 7))
         self.assertIn("dead", found["b"].text)
         self.assertIn("4 messages wait for it", found["b"].text)
+        away = member("b", state="dead", clients=1, queued_messages=1)
+        found = self.losses([report("a", [away], Holdings(0, 0, 0, "sqlite"))], ("b",))
+        text = "it is dead; 1 session was there; 1 message waits for it here"
+        self.assertEqual(found["b"].text, text)
 
     def test_what_a_node_has(self) -> None:
         world = World()

@@ -4,7 +4,7 @@ import os
 
 from twisted.trial.unittest import SynchronousTestCase
 
-from mhub.process.twistd import fault_in
+from mhub.process.twistd import console, fault_in, show_on_console
 
 
 class FaultTests(SynchronousTestCase):
@@ -42,3 +42,19 @@ class FaultTests(SynchronousTestCase):
             )
             self.patch(os, "geteuid", lambda: 0)
             self.assertEqual(fault_in({name: 0}), "")
+
+
+class ConsoleTests(SynchronousTestCase):
+    """What is shown once must not be kept: the journal of systemd is no console."""
+
+    def test_whoever_has_started_the_broker(self) -> None:
+        self.patch(os, "environ", {})
+        self.assertIs(console(), show_on_console)
+        self.patch(os, "environ", {"JOURNAL_STREAM": "1:1"})  # of a parent: ours is another one
+        self.assertIs(console(), show_on_console)
+
+    def test_the_journal(self) -> None:
+        found = os.fstat(1)
+        journal = f"{found.st_dev}:{found.st_ino}"
+        self.patch(os, "environ", {"JOURNAL_STREAM": journal})
+        self.assertIsNone(console())

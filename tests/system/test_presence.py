@@ -11,6 +11,7 @@ from tests.system.case import place
 from tests.system.cluster_processes import PORT, ClusterProcesses
 from tests.system.process import wait_until
 from tests.system.raw import Raw
+from tests.system.test_everywhere import ask
 
 KEPT = [(Prop.SESSION_EXPIRY, 1000)]
 PRESENCE = '\n[presence]\nenabled = true\nprefix = "$SYS/there"\n'
@@ -60,6 +61,13 @@ class PresenceTests(SynchronousTestCase):
     def at(self, name: str) -> tuple[str, int]:
         return self.cluster.nodes[name].host, PORT
 
+    def listed(self, name: str) -> list[dict[str, Any]]:
+        """The same, as a node answers who asks it."""
+        status, found = ask(self.cluster.nodes[name].control, "GET", "presence")
+        self.assertEqual(status, 200, found)
+        clients: list[dict[str, Any]] = found["clients"]
+        return clients
+
     def settled(self, watchers: dict[str, Watcher], **expected: tuple[str, str]) -> None:
         for name in watchers:
             expected[f"watcher-{name}"] = ("connected", name)
@@ -100,6 +108,8 @@ class PresenceTests(SynchronousTestCase):
         self.settled(watchers, **gone)
         self.assertEqual(watchers["b"].known()["kept"]["node_state"], "down")
         self.assertEqual(watchers["b"].known()["kept"]["address"], kept.local)
+        listed = {each["client_id"]: each for each in self.listed("b")}
+        self.assertEqual(listed["kept"], watchers["b"].known()["kept"])
 
         again = Raw(self.at("c"), 5)
         again.connect("roams", clean=False, props=KEPT)

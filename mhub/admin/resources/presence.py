@@ -19,8 +19,9 @@ async def presence(
     """List who is connected since when and from where.
 
     Each client of the cluster once, by client id, with those that are offline and have a session.
-    `missing` names nodes that have not answered: of their clients, it is shown what was known last.
-    The same is there as retained messages, see `[presence]`.
+    `missing` names nodes that have not answered: their clients are shown as they were known last,
+    and more than their names and states is known of them only with `[presence]`, which also has all
+    of this as retained messages.
     """
     operations = call.operations
     ask = operations.everywhere.presence if everywhere(scope) else operations.presence
