@@ -153,6 +153,7 @@ class AdminApp:
         origin = request.getHeader("origin")
         if origin is not None and origin in self.gate.settings.origins:
             answer.headers["Access-Control-Allow-Origin"] = origin
+            answer.headers["Access-Control-Expose-Headers"] = "ETag, Retry-After"
             answer.headers["Vary"] = "Origin"
             answer.headers["Cross-Origin-Resource-Policy"] = "cross-origin"
         endpoint = methods.get("GET" if method == "HEAD" else method)

@@ -303,6 +303,7 @@ class OriginTests(AppCase):
         self.assertEqual(reply.status, 204)
         self.assertEqual(reply.headers["Access-Control-Allow-Origin"], origin["Origin"])
         self.assertIn("Authorization", reply.headers["Access-Control-Allow-Headers"])
+        self.assertIn("ETag", reply.headers["Access-Control-Expose-Headers"])
         self.assertIsNone(reply.headers["Access-Control-Allow-Credentials"])
 
     def test_others(self) -> None:
