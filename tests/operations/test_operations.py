@@ -235,7 +235,7 @@ class PageTests(Case):
             return clock[0]
 
         def end_some() -> None:
-            for session in list(self.world.hub.sessions.values())[:100]:
+            for session in list(self.world.hub.sessions.values())[: PORTION // 4]:
                 self.world.hub.end_session(session)
 
         self.operations = Operations(self.world.hub, self.around, slow, self.pauses)

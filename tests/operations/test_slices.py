@@ -63,13 +63,12 @@ class SlicesTests(SynchronousTestCase):
         per_slice = round(SLICE_S / LOOK_S)
 
         async def work() -> None:
-            await self.work(self.slices(), 1)
-            for _ in range(2):
-                await self.work(self.slices(), per_slice)
+            for _ in range(10):
+                await self.work(self.slices(), per_slice // 4)
 
         Deferred.fromCoroutine(work())
         self.reactor.advance(0)
-        self.assertEqual(self.steps, 1 + 2 * per_slice)
+        self.assertEqual(self.steps, 10 * (per_slice // 4))
         self.assertGreater(self.turns, per_slice)
         self.assertEqual(len(self.stretches), 3)
 
