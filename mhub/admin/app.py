@@ -145,6 +145,7 @@ class AdminApp:
         address = address_of(request)
         if not is_local:
             self.gate.pass_rate(address)
+        body = request.content.read()  # it is closed if the client goes
         # To read a request and to find its endpoint has taken a while already.
         await self.operations.pause()
         pause = self.operations.slices()
@@ -173,7 +174,6 @@ class AdminApp:
         call.if_match = (request.getHeader("if-match") or "").strip().strip('"').replace("*", "")
         call.accept = request.getHeader("accept") or ""
         call.last_event_id = request.getHeader("last-event-id") or ""
-        body = request.content.read()
         call.media_type = _check_type(endpoint, request, body)
         arguments = endpoint.arguments(query, body)
         with told(self.operations.hub_events, endpoint, call, arguments):

@@ -396,6 +396,19 @@ class EndTests(AppCase):
         channel.dataReceived(f"{method} {path} HTTP/1.0\r\n\r\n".encode())
         return channel, transport
 
+    def test_a_client_that_goes_at_once(self) -> None:
+        """What it has asked for is done, and its connection is looked at no more."""
+        channel, _ = self.connect()
+
+        def go() -> None:
+            self.pauses.meanwhile = lambda: None
+            channel.connectionLost(Failure(ConnectionDone()))
+
+        self.pauses.meanwhile = go
+        channel.dataReceived(b"POST /admin/v1/wait HTTP/1.0\r\nContent-Length: 0\r\n\r\n")
+        waiting[0].callback(None)
+        self.assertEqual(ended, ["operation"])
+
     def test_an_operation_goes_on_when_its_caller_goes(self) -> None:
         channel, _ = self.begin("POST", "/admin/v1/wait")
         channel.connectionLost(Failure(ConnectionDone()))  # type: ignore[attr-defined]

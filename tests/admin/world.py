@@ -79,8 +79,9 @@ class AdminCase(SynchronousTestCase):
             self.hub.events,
             Pauses(),
         )
+        self.pauses = Pauses()
         self.operations = Operations(
-            self.hub, Around(self.hub), self.clock.seconds, Pauses(), self.access
+            self.hub, Around(self.hub), self.clock.seconds, self.pauses, self.access
         )
         self.service.start()
         self.plugins = Plugins(self.found)
