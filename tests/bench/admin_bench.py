@@ -7,11 +7,13 @@ at a fixed pace: 2,000 messages a second at QoS 0 and 500 at QoS 1, `mhub bench 
 which times each message from the moment at which it was due.  In turn it is measured
 
     quiet    nobody asks anything
-    polled   each second, over HTTP with a login: /stats, /metrics, the history of all series for an
-             hour, and the list of all clients, in pages of 1,000; and the live stream is open
+    polled   each second, over HTTP with a login: /stats, /metrics, a page of 1,000 of the clients
+             and the recent events, as an open dashboard does; and its live stream is open
+    all      the same with all clients, in ten pages, and the history of all series for an hour
 
-Rounds are interleaved and begin with either in turn.  A figure is the median of its rounds, a ratio
-the median of the ratios within a round.  The bar for the p99 of each load is 1.2.
+Rounds are interleaved and begin with each row in turn.  A figure is the median of its rounds, a
+ratio the median of the ratios within a round.  The bar for the p99 of each load while it is polled
+is 1.2.
 
 Who polls is a process of its own, which takes what the loads leave of their cores; the broker has
 a core of its own, where there are two.  So what is measured is the broker, and not how much work it
@@ -47,6 +49,10 @@ from mhub import build
 
 PATIENCE_S: Final = 60.0
 BAR: Final = 1.2
+QUIET: Final = "quiet"
+POLLED: Final = "polled"
+ALL: Final = "all"
+ROWS: Final = (QUIET, POLLED, ALL)
 LOADS: Final = ((0, 2000), (1, 500))
 """QoS, and messages a second."""
 PAGE: Final = 1000
@@ -149,19 +155,21 @@ class Poller:
         while line := answer.readline():
             self.events += line.startswith(b"data:")
 
-    def poll(self) -> None:
+    def poll(self, row: str) -> None:
         self._get("/stats")
         self._get("/metrics")
-        self._get("/admin/v1/history?span=1h")
+        self._get("/admin/v1/events?limit=50")
+        if row == ALL:
+            self._get("/admin/v1/history?span=1h")
         began = time.monotonic()
         cursor, clients = "", 0
         while True:
             page = json.loads(self._get(f"/admin/v1/clients?limit={PAGE}&cursor={cursor}"))
             clients += len(page["clients"])
             cursor = page["next"]
-            if not cursor:
+            if not cursor or row != ALL:
                 break
-        self.took_s.setdefault("all clients", []).append(time.monotonic() - began)
+        self.took_s.setdefault("the clients", []).append(time.monotonic() - began)
         self.clients.append(clients)
 
     def _get(self, path: str) -> bytes:
@@ -176,7 +184,7 @@ class Poller:
         return data
 
 
-def poll(port: int, cookie: str) -> None:
+def poll(port: int, cookie: str, row: str) -> None:
     """Until standard input ends; then say how often and how long it took."""
     os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     poller = Poller(port, cookie)
@@ -185,7 +193,7 @@ def poll(port: int, cookie: str) -> None:
     threading.Thread(target=lambda: (sys.stdin.read(), over.set()), daemon=True).start()
     began = due = time.monotonic()
     while not over.is_set():
-        poller.poll()
+        poller.poll(row)
         due = max(due + 1.0, time.monotonic() - 1.0)
         over.wait(max(0.0, due - time.monotonic()))
     elapsed_s = time.monotonic() - began
@@ -212,22 +220,26 @@ class Bench:
         self._broker = broker
         self._seconds = seconds
         self._cookie = login(broker.admin_port, broker.password)
-        self.cpu: dict[str, list[float]] = {"quiet": [], "polled": []}
+        self.cpu: dict[str, list[float]] = {row: [] for row in ROWS}
         self.found: dict[tuple[str, int], list[dict[str, float]]] = {}
-        self.said: list[dict[str, Any]] = []
+        self.said: dict[str, list[dict[str, Any]]] = {POLLED: [], ALL: []}
 
     def run(self, rounds: int) -> None:
         for number in range(rounds):
-            for row in ("quiet", "polled") if number % 2 else ("polled", "quiet"):
+            first = number % len(ROWS)
+            for row in (*ROWS[first:], *ROWS[:first]):
                 self._row(row)
             self._show_round()
 
     def _row(self, row: str) -> None:
         process = None
-        if row == "polled":
+        if row != QUIET:
             command = [sys.executable, __file__, "--poll", str(self._broker.admin_port)]
             process = subprocess.Popen(
-                [*command, self._cookie], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+                [*command, self._cookie, row],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
             )
             time.sleep(2 * SETTLE_S)  # until it is under way
         began, cpu_s = time.monotonic(), self._broker.cpu_s()
@@ -243,7 +255,7 @@ class Bench:
         self.cpu[row].append((self._broker.cpu_s() - cpu_s) / (time.monotonic() - began))
         if process is not None:
             out, _ = process.communicate()
-            self.said.append(json.loads(out))
+            self.said[row].append(json.loads(out))
         time.sleep(SETTLE_S)
 
     def _meter(self, qos: int, rate: int) -> "subprocess.Popen[str]":
@@ -263,51 +275,53 @@ class Bench:
     def _show_round(self) -> None:
         parts = []
         for qos, _ in LOADS:
-            quiet, polled = (self.found[row, qos][-1]["p99"] for row in ("quiet", "polled"))
-            parts.append(f"QoS {qos} {quiet / 1e3:.2f} and {polled / 1e3:.2f} ms")
+            shown = ", ".join(f"{self.found[row, qos][-1]['p99'] / 1e3:.2f}" for row in ROWS)
+            parts.append(f"QoS {qos} {shown} ms")
         load = os.getloadavg()[0]
-        print(f"  p99, quiet and polled: {',  '.join(parts)}   (load {load:.1f})", flush=True)
+        print(f"  p99, {', '.join(ROWS)}: {';  '.join(parts)}   (load {load:.1f})", flush=True)
 
     def report(self) -> int:
         """How many ratios are above the bar."""
         above = 0
         for qos, rate in LOADS:
-            quiet, polled = self.found["quiet", qos], self.found["polled", qos]
-            for row, each in (("quiet", quiet), ("polled", polled)):
+            for row in ROWS:
+                each = self.found[row, qos]
                 shown = "   ".join(
                     f"{name} {median(one[name] for one in each) / 1e3:6.2f} ms"
                     for name in ("p50", "p95", "p99", "p999")
                 )
                 print(f"QoS {qos}, {rate}/s, {row:7} {shown}")
-            pairs = list(zip(quiet, polled, strict=True))
-            ratio = median(b["p99"] / a["p99"] for a, b in pairs)
-            half = median(b["p50"] / a["p50"] for a, b in pairs)
-            above += ratio > BAR
-            print(
-                f"QoS {qos}: polled / quiet, p50 {half:.2f}, p99 {ratio:.2f}"
-                f"   bar {BAR:g}: {'ok' if ratio <= BAR else 'ABOVE'}"
+            for row in (POLLED, ALL):
+                ratio, half = (self._ratio(row, qos, name) for name in ("p99", "p50"))
+                verdict = ""
+                if row == POLLED:
+                    above += ratio > BAR
+                    verdict = f"   bar {BAR:g}: {'ok' if ratio <= BAR else 'ABOVE'}"
+                print(f"QoS {qos}: {row} / quiet, p50 {half:.2f}, p99 {ratio:.2f}{verdict}")
+        quiet_ms = 1e3 * median(self.cpu[QUIET])
+        print(f"CPU of the broker: {quiet_ms:.0f} ms a second")
+        for row, said in self.said.items():
+            more_ms = 1e3 * median(self.cpu[row]) - quiet_ms
+            took = "   ".join(
+                f"{name} {median(one['ms'][name] for one in said):.0f} ms" for name in said[0]["ms"]
             )
-        quiet_cpu, polled_cpu = median(self.cpu["quiet"]), median(self.cpu["polled"])
-        print(
-            f"CPU of the broker: {1e3 * quiet_cpu:.0f} ms a second, polled {1e3 * polled_cpu:.0f}:"
-            f" {1e3 * (polled_cpu - quiet_cpu):.0f} for who polls"
-        )
-        per_s = median(one["per_s"] for one in self.said)
-        took = "   ".join(
-            f"{name} {median(one['ms'][name] for one in self.said):.0f} ms"
-            for name in self.said[0]["ms"]
-        )
-        print(
-            f"polled {per_s:.2f} times a second, {min(one['clients'] for one in self.said):,}"
-            f" clients, {median(one['events_per_s'] for one in self.said):.2f} events a second"
-        )
-        print(f"an answer took: {took}")
+            print(
+                f"{row}: {more_ms:.0f} ms a second more,"
+                f" {median(one['per_s'] for one in said):.2f} times a second,"
+                f" {min(one['clients'] for one in said):,} clients,"
+                f" {median(one['events_per_s'] for one in said):.2f} events a second"
+            )
+            print(f"    an answer took: {took}")
         return above
+
+    def _ratio(self, row: str, qos: int, name: str) -> float:
+        pairs = zip(self.found[QUIET, qos], self.found[row, qos], strict=True)
+        return median(b[name] / a[name] for a, b in pairs)
 
 
 def main() -> int:
     if sys.argv[1:2] == ["--poll"]:
-        poll(int(sys.argv[2]), sys.argv[3])
+        poll(int(sys.argv[2]), sys.argv[3], sys.argv[4])
         return 0
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=7)
