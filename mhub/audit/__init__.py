@@ -1,0 +1,6 @@
+"""Proofs about the audit log: that nothing in it was changed, left out or cut off.
+
+All of it is pure: time, randomness, reading and writing are the caller's.
+
+merkle      the tree of RFC 6962: a growing log's root, proofs, and their verification
+"""
