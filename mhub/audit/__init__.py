@@ -3,4 +3,6 @@
 All of it is pure: time, randomness, reading and writing are the caller's.
 
 merkle      the tree of RFC 6962: a growing log's root, proofs, and their verification
+keys        Ed25519 keys, their text forms, and signatures by them (C2SP signed-note)
+note        texts with signatures of them (C2SP signed-note)
 """
