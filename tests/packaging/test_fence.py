@@ -12,7 +12,7 @@ STDLIB = sys.stdlib_module_names
 WORLD = ("asyncio", "datetime", "logging", "os", "select", "selectors", "socket", "ssl", "time")
 
 # Who checks a proof elsewhere, offline, needs these and nothing else.
-PROOFS = ("mhub.audit.merkle", "mhub.audit.keys", "mhub.audit.note")
+PROOFS = ("mhub.audit.merkle", "mhub.audit.keys", "mhub.audit.note", "mhub.audit.checkpoint")
 
 # Rooms that only the wiring knows.
 BEHIND_TAP = ("mhub.net", "mhub.admin", "mhub.cluster")
