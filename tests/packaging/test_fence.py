@@ -11,6 +11,9 @@ STDLIB = sys.stdlib_module_names
 # The core is told the time and hands its output over: it asks nobody, and waits for nobody.
 WORLD = ("asyncio", "datetime", "logging", "os", "select", "selectors", "socket", "ssl", "time")
 
+# Who checks a proof elsewhere, offline, needs these and nothing else.
+PROOFS = ("mhub.audit.merkle", "mhub.audit.keys", "mhub.audit.note", "mhub.audit.checkpoint")
+
 # Rooms that only the wiring knows.
 BEHIND_TAP = ("mhub.net", "mhub.admin", "mhub.cluster")
 
@@ -40,6 +43,19 @@ class FenceTests(SynchronousTestCase):
             if within(name, "mhub.wire", "mhub.core")
             for imported in sorted(imports_of(name))
             if within(imported, *WORLD)
+        ]
+        self.assertEqual(found, [])
+
+    def test_proofs_import_each_other_and_cryptography_only(self) -> None:
+        found = [line for name in PROOFS for line in trespasses(name, *PROOFS, "cryptography")]
+        self.assertEqual(found, [])
+
+    def test_proofs_touch_neither_clock_nor_randomness_nor_files(self) -> None:
+        found = [
+            f"{name} imports {imported}"
+            for name in PROOFS
+            for imported in sorted(imports_of(name))
+            if within(imported, *WORLD, "io", "pathlib", "random", "secrets")
         ]
         self.assertEqual(found, [])
 

@@ -147,7 +147,6 @@ class DependencyTests(SynchronousTestCase):
         "argon2": "argon2-cffi",
         "zope": "twisted",
         "OpenSSL": "twisted",
-        "cryptography": "twisted",
         "service_identity": "twisted",
         "casbin": "pycasbin",
         "jwt": "pyjwt",

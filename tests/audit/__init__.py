@@ -1,0 +1,1 @@
+"""mhub.audit: proofs about the audit log."""
