@@ -48,7 +48,7 @@ test: test-needs $(VENV)/.compiled
 
 # First of all, so that apt-get says once all that it is going to install.
 test-needs:
-	@.ci/need venv compiler clients server proxy redis postgresql mariadb prometheus influxdb chromium || echo "The tests that use what is missing are skipped."
+	@.ci/need venv compiler clients server proxy redis postgresql mariadb prometheus influxdb chromium curl || echo "The tests that use what is missing are skipped."
 
 bench: $(VENV)/.compiled
 	@.ci/bench

@@ -317,20 +317,29 @@ class ClusterLoad(Load):
         self.calmly_until(lambda: self.last.live, "a connection to publish by")
         self.last.publish()
         self.calmly_until(self._everywhere, "the last message, at every subscriber")
-        # Who is exempt may have a packet id open that no session knows any more: it comes back, and
-        # is a client like any other.
+        self.settle(self._all_idle)
+
+    def end_exemptions(self) -> None:
+        """Who is exempt may have a packet id open that no session knows any more.
+
+        It comes back, and is a client like any other.
+        """
         for each in self.subscribers:
             if each.is_exempt:
                 each.leave()
-        self.calmly_until(self.everybody, "everybody back after the split")
-        self.settle(self._all_idle)
 
     def be_heard(self) -> None:
-        """Until the nodes have handled all that was written to them.
+        """Until the nodes have handled all that was written to them, and nothing more comes.
 
         What they have not read when a client closes may be lost, if the client has not read all.
         """
-        self.settle(self._all_idle)
+        state = -1
+        while state != self._state():
+            self.settle(self._all_idle)
+            state = self._state()
+            self._hear_pongs()
+
+    def _hear_pongs(self) -> None:
         before = {client.name: (client.pongs, client.welcomes) for client in self.clients}
         for client in self.clients:
             if client.live:

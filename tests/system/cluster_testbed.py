@@ -97,6 +97,7 @@ class Testbed:
         """Each client has one session, nothing waits for a node, and no queue has anything."""
         load, cluster = self.load, self.cluster
         load.calmly_until(seldom(cluster.whole), "nodes that see each other")
+        load.end_exemptions()
         load.calmly_until(load.everybody, "everybody connected")
         load.calmly_until(lambda: all(each.idle for each in load.publishers), "acknowledgements")
         # A link may have broken since: what was retained then is in no queue for the other side.
