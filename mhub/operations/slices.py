@@ -12,7 +12,7 @@ from twisted.internet.defer import Deferred
 SLICE_S: Final = 0.001
 """On top comes the piece of work that is at hand when it is over, up to 0.4 ms."""
 
-LOOK_S: Final = 0.00005
+LOOK_S: Final = 0.00002
 """A look at the sockets takes some 3 us if none of them has anything."""
 
 T = TypeVar("T")
