@@ -99,9 +99,9 @@ policy-proof: $(VENV)/.compiled
 # does not come back, and each of them then waits for its time-out.
 api-fuzz: $(VENV)/.dev
 	@PYTHONPATH=. $(BIN)/python -m tests.system.openapi_run --examples 100 --seed $(or $(SEED),1) \
-		--exclude-path-regex /listeners
+		--exclude-path-regex /listener
 	@PYTHONPATH=. $(BIN)/python -m tests.system.openapi_run --examples 100 --seed $(or $(SEED),1) \
-		--only /listeners
+		--only /listener
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
